@@ -1,0 +1,154 @@
+"""What all events have, and what an accumulated delta knows."""
+
+from __future__ import annotations
+
+from typing import Any, Protocol, Self
+
+from orx_rx.models.base import Int, Model
+
+
+class Growth(Protocol):
+    """What grows by deltas; `end` is a length, and reading at an older one gives what was there then."""
+
+    def read(self, end: int, /) -> Any:
+        """Everything until `end`."""
+        ...
+
+    def tail(self, end: int, size: int, /) -> Any:
+        """The last `size` of what was there until `end`, without touching the rest."""
+        ...
+
+
+class Event(Model, frozen=True):
+    """Base of all events of a stream.
+
+    Events are frozen and shared by every subscriber.
+
+    Attributes:
+        type: The type on the wire, such as `response.output_text.delta`.
+        sequence_number: Its place in the stream, from 0; None where a server does not number its events.
+    """
+
+    __slots__ = ("_end", "_growth")
+
+    type: str
+    sequence_number: Int | None = None
+
+    def growing(self, growth: Growth, end: int) -> Self:
+        """Make a copy that knows what its delta was added to; this event stays as it is.
+
+        Args:
+            growth: What the delta was added to.
+            end: Its length after the delta was added.
+        """
+        copy = _new(type(self))
+        # The fields are shared, since neither of the two can change; copying them would cost more than decoding does.
+        _share(copy, "__dict__", self.__dict__)
+        _share(copy, "__pydantic_fields_set__", self.__pydantic_fields_set__)
+        _share(copy, "__pydantic_extra__", self.__pydantic_extra__)
+        _share(copy, "__pydantic_private__", None)
+        _share(copy, "_growth", growth)
+        _share(copy, "_end", end)
+        return copy
+
+    def _grown(self) -> tuple[Growth, int]:
+        try:
+            return self._growth, self._end  # type: ignore[attr-defined]
+        except AttributeError:
+            raise AttributeError(
+                f"expected an event that went through accumulate(), got a {self.type} that did not"
+            ) from None
+
+
+_new = object.__new__
+_share = object.__setattr__
+
+
+class DeltaEvent(Event, frozen=True):
+    """Base of the events that add a piece of text.
+
+    Attributes:
+        delta: The piece.
+    """
+
+    delta: str
+
+    @property
+    def snapshot(self) -> str:
+        """The text as of this event, the delta included; built when it is read.
+
+        Reading it costs as much as the text is long. Who looks at every delta of a long text reads `delta`,
+        `snapshot_length` or `snapshot_tail` instead.
+
+        Raises:
+            AttributeError: The event did not go through `accumulate`.
+        """
+        growth, end = self._grown()
+        text: str = growth.read(end)
+        return text
+
+    @property
+    def snapshot_length(self) -> int:
+        """The length of the text as of this event, in characters, without building it.
+
+        Raises:
+            AttributeError: The event did not go through `accumulate`.
+        """
+        return self._grown()[1]
+
+    def snapshot_tail(self, size: int) -> str:
+        """The end of the text as of this event, without building the rest.
+
+        Args:
+            size: How many characters, at most.
+
+        Raises:
+            AttributeError: The event did not go through `accumulate`.
+        """
+        growth, end = self._grown()
+        text: str = growth.tail(end, size)
+        return text
+
+
+class ItemEvent(Event, frozen=True):
+    """Base of the events that belong to an output item.
+
+    Attributes:
+        output_index: The place of the item in the output of the response, from 0.
+        item_id: The id of the item; None where a server leaves it out.
+    """
+
+    output_index: Int
+    item_id: str | None = None
+
+
+class ContentEvent(ItemEvent, frozen=True):
+    """Base of the events that belong to a content part of an item.
+
+    Attributes:
+        content_index: The place of the part in the content of the item, from 0.
+    """
+
+    content_index: Int
+
+
+class SummaryEvent(ItemEvent, frozen=True):
+    """Base of the events that belong to a part of a reasoning summary.
+
+    Attributes:
+        summary_index: The place of the part in the summary of the item, from 0.
+    """
+
+    summary_index: Int
+
+
+class CommandEvent(Event, frozen=True):
+    """Base of the events that belong to one command of a shell call.
+
+    Attributes:
+        output_index: The place of the item in the output of the response, from 0.
+        command_index: The place of the command in the item, from 0.
+    """
+
+    output_index: Int
+    command_index: Int

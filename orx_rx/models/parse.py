@@ -1,0 +1,74 @@
+"""From the bytes of a frame to an event."""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import TYPE_CHECKING, Any
+
+from pydantic import TypeAdapter, ValidationError
+
+from orx_rx.models.event_base import Event
+from orx_rx.models.events import EVENT_CLASSES, KnownEvent
+from orx_rx.models.stream_events import ResponseErrorEvent, UnknownEvent
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+
+@cache
+def known_event_validator() -> Callable[[bytes], Event]:
+    """Get the function that validates a known event straight from JSON; built at the first call.
+
+    It raises `pydantic.ValidationError` for everything else.
+    """
+    return TypeAdapter[Event](KnownEvent).validator.validate_json
+
+
+@cache
+def _object_validator() -> Callable[[bytes], dict[str, Any]]:
+    return TypeAdapter(dict[str, Any]).validator.validate_json
+
+
+def json_object(data: bytes) -> dict[str, Any]:
+    """Read a JSON object.
+
+    Raises:
+        pydantic.ValidationError: The data is not JSON in UTF-8, or JSON of another kind.
+    """
+    return _object_validator()(data)
+
+
+def event_of(fields: Mapping[str, Any]) -> Event | None:
+    """Make an event out of a JSON object that the union does not take.
+
+    Unknown types become an `UnknownEvent`; an object with an `error` and no type of the protocol is an error event.
+
+    Returns:
+        The event, or None when the object has no type and is no error.
+
+    Raises:
+        pydantic.ValidationError: An object of the wrong shape.
+    """
+    type_ = fields.get("type", "")
+    if not isinstance(type_, str):
+        return None
+    if type_ not in EVENT_CLASSES and not type_.startswith("response.") and isinstance(fields.get("error"), dict | str):
+        return ResponseErrorEvent.model_validate({**fields, "type": "error"})
+    return EVENT_CLASSES.get(type_, UnknownEvent).model_validate(fields) if type_ else None
+
+
+def problems(error: ValidationError) -> list[str]:
+    """Say in one line each what does not fit, without the values."""
+    lines = {
+        f"{'.'.join(_path(detail['loc'])) or 'the event'}: {detail['msg']}": None
+        for detail in error.errors(include_url=False, include_context=False, include_input=False)
+        if not any(isinstance(step, str) and step.startswith("Unknown") for step in detail["loc"])
+    }
+    return list(lines)
+
+
+def _path(place: tuple[int | str, ...]) -> list[str]:
+    # pydantic names the branches of unions it went through; only the names of fields and indices are a place
+    return [
+        str(step) for step in place if isinstance(step, int) or (step.islower() and "[" not in step and "." not in step)
+    ]
