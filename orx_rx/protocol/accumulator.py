@@ -1,0 +1,416 @@
+"""The accumulator: the response as it stands after every event.
+
+Per event it does work in proportion to the delta: pieces are kept, and joined when somebody reads. An event knows the
+length of its text as of itself, so reading it later still gives what was there then.
+
+Where sources say different things, the later in this order wins, if it says anything: deltas, the `*.done` events, the
+item of `response.output_item.done`, the item of the terminal. Differences are violations. A stream that begins in the
+middle is legal: what came before stays absent, places never shift, and the terminal settles it.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, ClassVar, cast
+
+from orx_rx.errors import OrxError
+from orx_rx.models import argument_events as argument
+from orx_rx.models import item_events as opening
+from orx_rx.models import lifecycle_events as lifecycle
+from orx_rx.models.event_base import DeltaEvent, ItemEvent
+from orx_rx.models.item_base import StatusItem
+from orx_rx.models.items import ITEM_CLASSES, UnknownItem
+from orx_rx.models.progress_events import ResponseImageGenCallPartialImageEvent
+from orx_rx.models.response import Response
+from orx_rx.models.text_events import ResponseOutputTextAnnotationAddedEvent, ResponseTextDeltaEvent
+from orx_rx.protocol.channels import CHANNELS, DELTA_CHANNELS, DONE_CHANNELS, Channel, part_channel
+from orx_rx.protocol.cursor import Cursor
+from orx_rx.protocol.holding import Grown, Held, contents, item_named, overlay, said_of
+from orx_rx.protocol.violations import Judge
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from orx_rx.models.event_base import Event
+    from orx_rx.models.item_base import Item
+    from orx_rx.models.parts import Part
+
+
+class Accumulator:
+    """Accumulates a response; useful with and without Rx.
+
+    Args:
+        judge: Decides what differences cost.
+
+    Attributes:
+        last_sequence_number: The number of the last event, or None.
+        images: Partial images in base64, by output index and partial image index.
+        final_response: The finished response; None until the terminal.
+    """
+
+    def __init__(self, judge: Judge | None = None) -> None:
+        self._judge = judge or Judge()
+        self.reset()
+
+    def reset(self) -> None:
+        """Forget everything: the next event begins a new response."""
+        self.last_sequence_number: int | None = None
+        self.images: dict[tuple[int, int], str] = {}
+        self.final_response: Response | None = None
+        self._base: Response | None = None
+        self._began = self._late = False
+        self._held: dict[int, Held] = {}
+        self._loose: dict[str, Grown] = {}  # sound and transcript, which belong to no item
+        self._last_place: object = None
+        self._last: tuple[Held | None, Grown] | None = None
+
+    @property
+    def response(self) -> Response | None:
+        """The response so far, built when it is read; None before the first event."""
+        if self.final_response is not None or not self._began:
+            return self.final_response
+        base = self._base or Response()
+        return base.model_copy(update={"output": [item for _, item in sorted(self.items.items())]})
+
+    @property
+    def items(self) -> dict[int, Item]:
+        """The items so far, by output index; indices of items that are not known are left out."""
+        return {index: self._item(held) for index, held in self._held.items()}
+
+    @property
+    def response_id(self) -> str | None:
+        """The id of the response; None until the server has told it."""
+        return (self._base.id or None) if self._base is not None else None
+
+    @property
+    def cursor(self) -> Cursor | None:
+        """Where to resume; None where the id or the numbers are not known."""
+        if self.response_id is None or self.last_sequence_number is None:
+            return None
+        return Cursor(self.response_id, self.last_sequence_number)
+
+    @property
+    def audio(self) -> bytes:
+        """The sound so far."""
+        grown = self._loose.get("audio")
+        return cast("bytes", grown.growth.read(grown.growth.size)) if grown else b""
+
+    @property
+    def transcript(self) -> str:
+        """What is spoken, so far."""
+        grown = self._loose.get("transcript")
+        return cast("str", grown.growth.read(grown.growth.size)) if grown else ""
+
+    def feed(self, event: Event) -> Sequence[Event]:
+        """Add one event, and return it knowing its snapshot.
+
+        Raises:
+            LifecycleViolation: What it says differs from what was streamed, and the profile does not let that pass.
+        """
+        if event.sequence_number is not None:
+            self.last_sequence_number = event.sequence_number
+        channel = DELTA_CHANNELS.get(event.__class__)
+        if channel is not None:
+            return (self._grow(event, channel),)
+        take = self._TAKERS.get(event.__class__)
+        if take is None:
+            return (self._progress(event),)
+        self._last_place = None
+        try:
+            return (take(self, event),)
+        except OrxError as error:
+            error.snapshot = self.response
+            raise
+
+    def end(self) -> Sequence[Event]:
+        """Do nothing: whether the response is whole is not decided here."""
+        return ()
+
+    def fail(self, error: Exception) -> Sequence[Event]:
+        """Pass on an error with the response so far."""
+        if isinstance(error, OrxError) and error.snapshot is None:
+            error.snapshot = self.response
+        self._judge.throw(error)
+
+    # deltas
+
+    def _grow(self, event: Any, channel: Channel) -> Event:
+        place = (event.__class__, channel.where(event))
+        if self._last is None or place != self._last_place:
+            self._last, self._last_place = self._find(event, channel), place
+        held, grown = self._last
+        if held is not None:
+            held.snapshot = None
+        if event.__class__ is ResponseTextDeltaEvent and event.logprobs:
+            grown.logprobs += event.logprobs
+        growth = grown.growth
+        grew: DeltaEvent = event.growing(growth, growth.append(event.delta))
+        return grew
+
+    def _find(self, event: Any, channel: Channel) -> tuple[Held | None, Grown]:
+        self._begin()
+        if not channel.items:
+            return None, self._loose.setdefault(channel.name, Grown(channel))
+        held = self._hold(event.output_index, next(iter(channel.items)))
+        return held, self._part(held, channel, getattr(event, channel.index) if channel.index else 0)
+
+    def _part(self, held: Held, channel: Channel, number: int) -> Grown:
+        key = (channel.place, number)
+        if key not in held.grown:
+            held.grown[key] = Grown(channel)
+        return held.grown[key]
+
+    def _hold(self, index: int, kind: str) -> Held:
+        held = self._held.get(index)
+        if held is None:
+            held = self._held[index] = Held(kind, partial=self._late)
+        held.snapshot = None
+        return held
+
+    def _begin(self) -> None:
+        if not self._began:
+            self._began = self._late = True
+
+    # other events
+
+    def _progress(self, event: Event) -> Event:
+        if isinstance(event, ItemEvent):
+            self._begin()
+            _, kind, status = event.type.split(".")
+            held = self._hold(event.output_index, kind)
+            if issubclass(ITEM_CLASSES.get(held.kind, UnknownItem), StatusItem):
+                held.status = _STATUSES.get(status, status)
+            if isinstance(event, ResponseImageGenCallPartialImageEvent):
+                self.images[event.output_index, event.partial_image_index] = event.partial_image_b64
+        return event
+
+    def _take_response(self, event: lifecycle.ResponseEvent) -> Event:
+        if not self._began:
+            self._began = True
+            self._late = not isinstance(event, lifecycle.ResponseCreatedEvent)
+        self._base = (
+            event.response
+            if event.response.id or self._base is None
+            else event.response.model_copy(update={"id": self._base.id})
+        )
+        if not self._held:
+            for index, item in enumerate(event.response.output or ()):
+                self._hold(index, item.type).added = item
+        return event
+
+    def _take_terminal(self, event: lifecycle.TerminalEvent) -> Event:
+        if self.final_response is not None:  # the first terminal wins
+            return event
+        known = self.response_id
+        self._began = True
+        response = event.response
+        # where the event and the embedded status disagree, the worse one counts
+        status = max(event.type.removeprefix("response."), response.status or "", key=_severity)
+        output = self._settle(event, response.output or [])
+        final = response.model_copy(update={"id": response.id or known or "", "status": status, "output": output})
+        self._base = self.final_response = final
+        kind = _TERMINALS.get(status, type(event))
+        if kind is type(event):
+            return event.model_copy(update={"response": final})
+        fields = {**event.__dict__, **(event.model_extra or {}), "type": f"response.{status}", "response": final}
+        return kind.model_construct(event.model_fields_set, **fields)
+
+    def _take_item_added(self, event: opening.ResponseOutputItemAddedEvent) -> Event:
+        self._begin()
+        held = self._hold(event.output_index, event.item.type if event.item else "")
+        held.partial = False
+        if event.item is not None:
+            held.kind, held.added = event.item.type, event.item
+        return event
+
+    def _take_item_done(self, event: opening.ResponseOutputItemDoneEvent) -> Event:
+        self._begin()
+        held = self._hold(event.output_index, event.item.type if event.item else "")
+        if event.item is None:
+            return event
+        held.kind = event.item.type
+        self._compare(held, event.item, event, "done_mismatch", f"output[{event.output_index}]")
+        held.done = event.item
+        whole = self._item(held)
+        return event if whole is event.item else event.model_copy(update={"item": whole})
+
+    def _take_part(self, event: opening.ResponseContentPartAddedEvent | opening.ResponseContentPartDoneEvent) -> Event:
+        return self._place_part(event, "content", event.content_index)
+
+    def _take_summary_part(
+        self, event: opening.ResponseReasoningSummaryPartAddedEvent | opening.ResponseReasoningSummaryPartDoneEvent
+    ) -> Event:
+        return self._place_part(event, "summary", event.summary_index)
+
+    def _place_part(self, event: Any, place: str, number: int) -> Event:
+        self._begin()
+        part: Part = event.part
+        channel = part_channel(place, part.type) or _OTHER_PARTS[place]
+        held = self._hold(event.output_index, next(iter(channel.items)))
+        grown = self._part(held, channel, number)
+        text: str | None = getattr(part, channel.field, None)
+        if event.type.endswith(".added"):
+            if text and not grown.growth.size:
+                grown.growth.append(text)  # a part may begin with text; deltas add to it
+        elif not held.partial:
+            where = f"output[{event.output_index}].{place}[{number}]"
+            self._differ(grown.streamed(), text, event, "done_mismatch", where)
+        grown.part = part
+        return cast("Event", event)
+
+    def _take_annotation(self, event: ResponseOutputTextAnnotationAddedEvent) -> Event:
+        self._begin()
+        grown = self._part(self._hold(event.output_index, "message"), _TEXT, event.content_index)
+        grown.annotations[event.annotation_index] = event.annotation
+        return event
+
+    def _take_command(self, event: argument.ResponseShellCallCommandAddedEvent) -> Event:
+        self._begin()
+        grown = self._part(self._hold(event.output_index, "shell_call"), _COMMAND, event.command_index)
+        if event.command:
+            grown.growth.append(event.command)
+        return event
+
+    def _take_done(self, event: Any) -> Event:
+        channel = DONE_CHANNELS[event.__class__]
+        held, grown = self._find(event, channel)
+        if held is None or not channel.told:
+            return cast("Event", event)
+        told = getattr(event, channel.told)
+        if channel.compared and grown.growth.size and not held.partial:
+            number = f"[{getattr(event, channel.index)}]" if channel.index else ""
+            where = f"output[{event.output_index}].{channel.place}{number}"
+            self._differ(grown.growth.read(grown.growth.size), told, event, "done_mismatch", where)
+        grown.told = told
+        if getattr(event, "logprobs", None):
+            grown.logprobs = list(event.logprobs)
+        return cast("Event", event)
+
+    # comparing
+
+    def _compare(self, held: Held, item: Item, event: Event, code: str, where: str) -> None:
+        """Compare what an item says with what was streamed of it."""
+        if held.partial:
+            return
+        known = {(grown.channel, number): grown.streamed() for (_, number), grown in held.grown.items()}
+        if held.done is not None:
+            known |= contents(held.done)
+        for (channel, number), text in known.items():
+            if channel.compared:
+                at = f"{where}.{channel.place}[{number}]" if channel.index else f"{where}.{channel.place}"
+                self._differ(text, said_of(item, channel, number), event, code, at)
+
+    def _differ(self, streamed: Any, said: Any, event: Event, code: str, where: str) -> None:
+        if streamed is None or streamed == (said or ""):
+            return
+        message = f"expected the {len(streamed)} characters that were streamed, got {_length(said)}"
+        self._judge.found(code, message, event=event, place=where)
+
+    # snapshots
+
+    def _item(self, held: Held) -> Item:
+        if held.snapshot is None:
+            base = held.done or held.added or item_named(held.kind)
+            held.snapshot = overlay(base, held, prefer_item=held.done is not None)
+        return held.snapshot
+
+    def _settle(self, event: lifecycle.TerminalEvent, output: Sequence[Item]) -> list[Item]:
+        """Make the final output out of what the terminal lists and what was streamed."""
+        if not self._held:
+            return list(output)
+        if not output:
+            if event.type != "response.failed":
+                message = f"expected the {len(self._held)} items that were streamed, got none"
+                self._judge.found("terminal_output_empty", message, event=event, place="response.output")
+            return [item for _, item in sorted(self.items.items())]
+        matches = self._match(output, event)
+        final: list[Item] = []
+        for place, item in enumerate(output):
+            held = self._held.get(matches.get(place, -1))
+            if held is None:
+                final.append(item)
+                continue
+            self._compare(held, item, event, "terminal_mismatch", f"response.output[{place}]")
+            final.append(overlay(item, held, prefer_item=True))
+        order = [matches[place] for place in sorted(matches)]
+        if order != sorted(order):
+            message = f"expected the items in the order of their output index, got {order}"
+            self._judge.found("terminal_order", message, event=event, place="response.output")
+        for index in sorted(set(self._held) - set(order)):
+            message = f"expected the {self._held[index].kind or 'item'} of output index {index}, got none"
+            self._judge.found("terminal_mismatch", message, event=event, place="response.output")
+            final.append(self._item(self._held[index]))
+        return final
+
+    def _match(self, output: Sequence[Item], event: Event) -> dict[int, int]:
+        """Find the output index of each item of the terminal: by id, else by place where the type agrees."""
+        ids: dict[str, int] = {}
+        for index, held in self._held.items():
+            for item in (held.added, held.done):
+                for id_ in (item.id, getattr(item, "call_id", None)) if item else ():
+                    if isinstance(id_, str) and id_:
+                        ids[id_] = index
+        matches: dict[int, int] = {}
+        for place, item in enumerate(output):
+            found = ids.get(item.id or "", ids.get(getattr(item, "call_id", None) or ""))
+            if found is not None and found not in matches.values():
+                matches[place] = found
+        order = sorted(self._held)
+        for place, item in enumerate(output):
+            if place in matches or place >= len(order):
+                continue
+            index = order[place]
+            if index in matches.values() or self._held[index].kind not in ("", item.type):
+                continue
+            matches[place] = index
+            streamed = self._held[index].done or self._held[index].added
+            if item.id and streamed is not None and streamed.id:
+                message = f"expected item id {streamed.id}, got {item.id}"
+                self._judge.found("item_id_changed", message, event=event, place=f"response.output[{place}]")
+        return matches
+
+    _TAKERS: ClassVar[Mapping[type[Event], Callable[[Any, Any], Event]]] = {
+        lifecycle.ResponseCreatedEvent: _take_response,
+        lifecycle.ResponseQueuedEvent: _take_response,
+        lifecycle.ResponseInProgressEvent: _take_response,
+        lifecycle.ResponseCompletedEvent: _take_terminal,
+        lifecycle.ResponseFailedEvent: _take_terminal,
+        lifecycle.ResponseIncompleteEvent: _take_terminal,
+        opening.ResponseOutputItemAddedEvent: _take_item_added,
+        opening.ResponseOutputItemDoneEvent: _take_item_done,
+        opening.ResponseContentPartAddedEvent: _take_part,
+        opening.ResponseContentPartDoneEvent: _take_part,
+        opening.ResponseReasoningSummaryPartAddedEvent: _take_summary_part,
+        opening.ResponseReasoningSummaryPartDoneEvent: _take_summary_part,
+        ResponseOutputTextAnnotationAddedEvent: _take_annotation,
+        argument.ResponseShellCallCommandAddedEvent: _take_command,
+        **dict.fromkeys(DONE_CHANNELS, _take_done),
+    }
+    """What each class of event that is not a delta does."""
+
+
+_SEVERITY: Mapping[str, int] = {"completed": 1, "incomplete": 2, "cancelled": 3, "failed": 4}
+
+
+def _severity(status: str) -> int:
+    return _SEVERITY.get(status, 0)
+
+
+_STATUSES: Mapping[str, str] = {"partial_image": "generating"}
+"""The status that a progress event means, where its name says something else."""
+
+_TERMINALS: Mapping[str, type[lifecycle.TerminalEvent]] = {
+    "completed": lifecycle.ResponseCompletedEvent,
+    "incomplete": lifecycle.ResponseIncompleteEvent,
+    "failed": lifecycle.ResponseFailedEvent,
+}
+
+_TEXT, _COMMAND = (next(row for row in CHANNELS if row.name == name) for name in ("text", "command"))
+
+_OTHER_PARTS: Mapping[str, Channel] = {
+    place: next(channel for channel in CHANNELS if channel.place == place) for place in ("content", "summary")
+}
+"""Where parts of a type without a channel are kept: as parts, without a text that grows."""
+
+
+def _length(said: Any) -> str:
+    return f"{len(said)} characters that differ" if said else "nothing"

@@ -1,0 +1,160 @@
+"""What is known of each item while it is streamed, and how that becomes an item again."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from orx_rx.models.items import ITEM_CLASSES, UnknownItem
+from orx_rx.models.machine_items import ShellAction, ShellOutput
+from orx_rx.models.parts import PART_CLASSES, Part
+from orx_rx.protocol.channels import CHANNELS, Channel
+from orx_rx.protocol.growth import Printed, Sound, Text
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping
+
+    from orx_rx.models.item_base import Item
+    from orx_rx.models.parts import Logprob
+
+_GROWTHS: Mapping[str, Callable[[], Text | Sound | Printed]] = {"audio": Sound, "shell_output": Printed}
+
+
+class Grown:
+    """One part of an item, or one field of it, as far as it was streamed."""
+
+    __slots__ = ("annotations", "channel", "growth", "logprobs", "part", "told")
+
+    def __init__(self, channel: Channel) -> None:
+        self.channel = channel
+        self.growth: Any = _GROWTHS.get(channel.name, Text)()
+        self.told: Any = None  # what the done event said
+        self.part: Part | None = None  # the part as added or as done
+        self.annotations: dict[int, Any] = {}
+        self.logprobs: list[Logprob] = []
+
+    def streamed(self) -> Any:
+        """What was streamed: the done event if it said anything, otherwise the deltas; None if nothing came at all."""
+        if self.told or not self.growth.size:
+            return self.told
+        return self.growth.read(self.growth.size)
+
+
+class Held:
+    """One item, as far as it is known."""
+
+    __slots__ = ("added", "done", "grown", "kind", "partial", "snapshot", "status")
+
+    def __init__(self, kind: str, *, partial: bool) -> None:
+        self.kind = kind
+        self.partial = partial  # it began before the stream did
+        self.added: Item | None = None
+        self.done: Item | None = None
+        self.status: str | None = None
+        self.grown: dict[tuple[str, int], Grown] = {}
+        self.snapshot: Item | None = None  # as last read; None when something came since
+
+
+def said_of(item: Item, channel: Channel, number: int) -> Any:
+    """Read what an item says where a channel would have streamed it."""
+    if not channel.index:
+        return getattr(item, channel.field, None)
+    values = _list_of(item, channel.place)
+    if number >= len(values):
+        return None
+    return getattr(values[number], channel.field, None) if channel.parts else values[number]
+
+
+def contents(item: Item) -> dict[tuple[Channel, int], Any]:
+    """Read all that an item says of what could have been streamed, leaving out what is empty."""
+    found: dict[tuple[Channel, int], Any] = {}
+    for channel in CHANNELS:
+        if item.type not in channel.items:
+            continue
+        for number in range(len(_list_of(item, channel.place)) if channel.index else 1):
+            if text := said_of(item, channel, number):
+                found[channel, number] = text
+    return found
+
+
+def _list_of(item: Item, place: str) -> list[Any]:
+    holder: Any = getattr(item, "action", None) if place == "commands" else item
+    value: Any = getattr(holder, place, None)
+    return value if isinstance(value, list) else []  # pyright: ignore[reportUnknownVariableType]
+
+
+def item_named(kind: str) -> Item:
+    """Make an item that was never added: nothing is known of it but its kind."""
+    return ITEM_CLASSES.get(kind, UnknownItem)(type=kind or "unknown")
+
+
+def overlay(item: Item, held: Held, *, prefer_item: bool) -> Item:
+    """Complete an item with what was streamed of it; the item itself where that adds nothing.
+
+    Args:
+        item: The item as the server sent it.
+        held: What was streamed.
+        prefer_item: Whether what the item says wins; otherwise what was streamed does.
+    """
+    update: dict[str, Any] = {}
+    lists: dict[str, dict[int, Grown]] = {}
+    for (place, number), grown in held.grown.items():
+        if grown.channel.index:
+            lists.setdefault(place, {})[number] = grown
+            continue
+        said, streamed = getattr(item, grown.channel.field, None), grown.streamed()
+        update[grown.channel.field] = (said or streamed) if prefer_item else (streamed or said)
+    for place, numbered in lists.items():
+        values = list(_elements(_list_of(item, place), numbered, prefer_item=prefer_item))
+        if place == "commands":
+            action: Any = getattr(item, "action", None)
+            action = action if isinstance(action, ShellAction) else ShellAction()
+            update["action"] = action.model_copy(update={"commands": values})
+        else:
+            update[place] = values
+    if held.status is not None and not prefer_item:
+        update["status"] = held.status
+    changes = {name: value for name, value in update.items() if value != getattr(item, name, None)}
+    return item.model_copy(update=changes) if changes else item
+
+
+def _elements(said: list[Any], numbered: dict[int, Grown], *, prefer_item: bool) -> Iterator[Any]:
+    for number in sorted({*range(len(said)), *numbered}):
+        element = said[number] if number < len(said) else None
+        grown = numbered.get(number)
+        if grown is None:
+            yield element
+        elif not grown.channel.parts:
+            streamed = _shell_output(grown) if grown.channel.name == "shell_output" else grown.streamed()
+            yield (element or streamed) if prefer_item else (streamed or element)
+        else:
+            yield _part_of(element, grown, prefer_item=prefer_item)
+
+
+def _part_named(type_: str) -> Part:
+    return PART_CLASSES[type_](type=type_)
+
+
+def _part_of(element: Any, grown: Grown, *, prefer_item: bool) -> Part:
+    base: Part = element if isinstance(element, Part) else grown.part or _part_named(grown.channel.parts[0])
+    field = grown.channel.field
+    said = getattr(base, field, None)
+    closed = getattr(grown.part, field, None) if grown.part is not None else None
+    streamed = closed or grown.streamed()
+    update: dict[str, Any] = {}
+    text = (said or streamed) if prefer_item else (streamed or said)
+    if text and text != said:
+        update[field] = text
+    for name, values in (
+        ("annotations", [grown.annotations[number] for number in sorted(grown.annotations)]),
+        ("logprobs", grown.logprobs),
+    ):
+        if values and not getattr(base, name, None):
+            update[name] = list(values)
+    return base.model_copy(update=update) if update else base
+
+
+def _shell_output(grown: Grown) -> Any:
+    if grown.told:
+        return grown.told[0]
+    printed = grown.growth.read(grown.growth.size)
+    return ShellOutput(stdout=printed.stdout, stderr=printed.stderr)

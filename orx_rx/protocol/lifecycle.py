@@ -1,0 +1,588 @@
+"""The lifecycle of a response as a table, and the guard that holds a stream to it.
+
+A response is created, works, and ends; its items are added and done; their parts are added, grow, are finished, and are
+done. Each of the three is a small machine. `TABLE` has an entry for every state and action: either the next state, or
+the rule that the action breaks there together with the state in which it is safe to go on. So the guard never has to
+guess after a violation that the profile lets pass.
+
+Events of an unknown type and keepalives take no part in it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+from functools import cache
+from typing import TYPE_CHECKING, Any
+
+from orx_rx.errors import OrxError, ServerError, StreamInterrupted, TransportError
+from orx_rx.models import argument_events as argument
+from orx_rx.models import item_events as item
+from orx_rx.models import lifecycle_events as lifecycle
+from orx_rx.models.event_base import ItemEvent
+from orx_rx.models.items import ITEM_CLASSES
+from orx_rx.models.parts import PART_CLASSES
+from orx_rx.models.stream_events import KeepaliveEvent, ResponseErrorEvent, StreamEnd, UnknownEvent
+from orx_rx.models.text_events import ResponseOutputTextAnnotationAddedEvent
+from orx_rx.protocol.channels import DELTA_CHANNELS, DONE_CHANNELS
+from orx_rx.protocol.cursor import Cursor
+from orx_rx.protocol.violations import Judge
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from orx_rx.models.event_base import Event
+    from orx_rx.models.item_base import Item
+
+
+class State(Enum):
+    """Where a response, an item or a part is."""
+
+    ABSENT = "absent"
+    OPEN = "open"
+    FINISHED = "finished"
+    DONE = "done"
+    FAILING = "failing"
+    ENDED = "ended"
+
+
+class Action(Enum):
+    """What an event does to a response, an item or a part."""
+
+    CREATE = "create"
+    UPDATE = "update"
+    CONTENT = "content"
+    ERROR = "error"
+    TERMINAL = "terminal"
+    ADD = "add"
+    USE = "use"
+    FINISH = "finish"
+    DONE = "done"
+
+
+@dataclass(frozen=True, slots=True)
+class Broken:
+    """An action that has no meaning in a state.
+
+    Attributes:
+        code: The rule that it breaks.
+        then: The state to go on in, if the profile lets it pass.
+    """
+
+    code: str
+    then: State
+
+
+_S, _A = State, Action
+
+TABLE: Mapping[str, Mapping[State, Mapping[Action, State | Broken]]] = {
+    "response": {
+        _S.ABSENT: {
+            _A.CREATE: _S.OPEN,
+            _A.UPDATE: Broken("created_not_first", _S.OPEN),
+            _A.CONTENT: Broken("created_not_first", _S.OPEN),
+            _A.ERROR: _S.FAILING,
+            _A.TERMINAL: Broken("created_not_first", _S.ENDED),
+        },
+        _S.OPEN: {
+            _A.CREATE: Broken("created_twice", _S.OPEN),
+            _A.UPDATE: _S.OPEN,
+            _A.CONTENT: _S.OPEN,
+            _A.ERROR: _S.FAILING,
+            _A.TERMINAL: _S.ENDED,
+        },
+        _S.FAILING: {
+            _A.CREATE: Broken("error_not_failed", _S.OPEN),
+            _A.UPDATE: Broken("error_not_failed", _S.OPEN),
+            _A.CONTENT: Broken("error_not_failed", _S.OPEN),
+            _A.ERROR: Broken("error_not_failed", _S.FAILING),
+            _A.TERMINAL: _S.ENDED,
+        },
+        _S.ENDED: {
+            _A.CREATE: Broken("event_after_terminal", _S.ENDED),
+            _A.UPDATE: Broken("event_after_terminal", _S.ENDED),
+            _A.CONTENT: Broken("event_after_terminal", _S.ENDED),
+            _A.ERROR: Broken("event_after_terminal", _S.ENDED),
+            _A.TERMINAL: Broken("second_terminal", _S.ENDED),
+        },
+    },
+    "item": {
+        _S.ABSENT: {
+            _A.ADD: _S.OPEN,
+            _A.USE: Broken("item_not_open", _S.OPEN),
+            _A.DONE: Broken("item_not_open", _S.DONE),
+        },
+        _S.OPEN: {_A.ADD: Broken("item_added_twice", _S.OPEN), _A.USE: _S.OPEN, _A.DONE: _S.DONE},
+        _S.DONE: {
+            _A.ADD: Broken("item_added_twice", _S.DONE),
+            _A.USE: Broken("item_already_done", _S.DONE),
+            _A.DONE: Broken("item_already_done", _S.DONE),
+        },
+    },
+    # parts that events open and close: of contents, of summaries
+    "part": {
+        _S.ABSENT: {
+            _A.ADD: _S.OPEN,
+            _A.USE: Broken("part_not_open", _S.OPEN),
+            _A.FINISH: Broken("part_not_open", _S.FINISHED),
+            _A.DONE: Broken("part_not_open", _S.DONE),
+        },
+        _S.OPEN: {
+            _A.ADD: Broken("part_already_open", _S.OPEN),
+            _A.USE: _S.OPEN,
+            _A.FINISH: _S.FINISHED,
+            _A.DONE: Broken("part_not_finished", _S.DONE),
+        },
+        _S.FINISHED: {
+            _A.ADD: Broken("part_already_open", _S.FINISHED),
+            _A.USE: Broken("part_already_done", _S.FINISHED),
+            _A.FINISH: Broken("part_already_done", _S.FINISHED),
+            _A.DONE: _S.DONE,
+        },
+        _S.DONE: {
+            _A.ADD: Broken("part_already_open", _S.DONE),
+            _A.USE: Broken("part_already_done", _S.DONE),
+            _A.FINISH: Broken("part_already_done", _S.DONE),
+            _A.DONE: Broken("part_already_done", _S.DONE),
+        },
+    },
+    # shell commands, which events open, and which are done when their text is
+    "command": {
+        _S.ABSENT: {
+            _A.ADD: _S.OPEN,
+            _A.USE: Broken("part_not_open", _S.OPEN),
+            _A.FINISH: Broken("part_not_open", _S.DONE),
+        },
+        _S.OPEN: {_A.ADD: Broken("part_already_open", _S.OPEN), _A.USE: _S.OPEN, _A.FINISH: _S.DONE},
+        _S.DONE: {
+            _A.ADD: Broken("part_already_open", _S.DONE),
+            _A.USE: Broken("part_already_done", _S.DONE),
+            _A.FINISH: Broken("part_already_done", _S.DONE),
+        },
+    },
+    # fields of an item, which no event opens: arguments, inputs, code
+    "field": {
+        _S.ABSENT: {_A.USE: _S.OPEN, _A.FINISH: _S.DONE},
+        _S.OPEN: {_A.USE: _S.OPEN, _A.FINISH: _S.DONE},
+        _S.DONE: {
+            _A.USE: Broken("part_already_done", _S.DONE),
+            _A.FINISH: Broken("part_already_done", _S.DONE),
+        },
+    },
+}
+"""For each machine, each state and each action: the next state, or the rule that is broken."""
+
+
+@dataclass(frozen=True, slots=True)
+class Route:
+    """What the events of one class do.
+
+    Attributes:
+        action: What they do to the response.
+        item_action: What they do to their item, or None.
+        items: The types of the items that they fit; empty for any.
+        machine: The machine of their part: `part`, `command`, `field`, or the empty string.
+        part_action: What they do to their part, or None.
+        place: The field of the item that their part lives in.
+        index: The field of the event that says which part.
+        parts: The types of the parts that they fit, the usual one first; empty for any.
+        where: Reads the place of a delta; None for other events.
+    """
+
+    action: Action
+    item_action: Action | None = None
+    items: frozenset[str] = frozenset()
+    machine: str = ""
+    part_action: Action | None = None
+    place: str = ""
+    index: str = ""
+    parts: tuple[str, ...] = ()
+    where: Callable[[Event], object] | None = None
+
+
+_MACHINES = {"content": "part", "summary": "part", "commands": "command"}
+
+_FIXED: Mapping[type[Event], Route] = {
+    lifecycle.ResponseCreatedEvent: Route(Action.CREATE),
+    lifecycle.ResponseQueuedEvent: Route(Action.UPDATE),
+    lifecycle.ResponseInProgressEvent: Route(Action.UPDATE),
+    lifecycle.ResponseCompletedEvent: Route(Action.TERMINAL),
+    lifecycle.ResponseFailedEvent: Route(Action.TERMINAL),
+    lifecycle.ResponseIncompleteEvent: Route(Action.TERMINAL),
+    ResponseErrorEvent: Route(Action.ERROR),
+    item.ResponseOutputItemAddedEvent: Route(Action.CONTENT, Action.ADD),
+    item.ResponseOutputItemDoneEvent: Route(Action.CONTENT, Action.DONE),
+    item.ResponseContentPartAddedEvent: Route(
+        Action.CONTENT, Action.USE, frozenset(), "part", Action.ADD, "content", "content_index"
+    ),
+    item.ResponseContentPartDoneEvent: Route(
+        Action.CONTENT, Action.USE, frozenset(), "part", Action.DONE, "content", "content_index"
+    ),
+    item.ResponseReasoningSummaryPartAddedEvent: Route(
+        Action.CONTENT, Action.USE, frozenset({"reasoning"}), "part", Action.ADD, "summary", "summary_index"
+    ),
+    item.ResponseReasoningSummaryPartDoneEvent: Route(
+        Action.CONTENT, Action.USE, frozenset({"reasoning"}), "part", Action.DONE, "summary", "summary_index"
+    ),
+    argument.ResponseShellCallCommandAddedEvent: Route(
+        Action.CONTENT, Action.USE, frozenset({"shell_call"}), "command", Action.ADD, "commands", "command_index"
+    ),
+    # annotations may still come when their part is done; captures of OpenAI show it
+    ResponseOutputTextAnnotationAddedEvent: Route(Action.CONTENT, Action.USE, frozenset({"message"})),
+}
+
+
+@cache
+def route(event: type[Event]) -> Route | None:
+    """Look up what the events of a class do; None for those that take no part in the lifecycle."""
+    if event in _FIXED:
+        return _FIXED[event]
+    for table, action in ((DELTA_CHANNELS, Action.USE), (DONE_CHANNELS, Action.FINISH)):
+        if channel := table.get(event):
+            if not channel.items:
+                return Route(Action.CONTENT)
+            machine = _MACHINES.get(channel.place, "field")
+            where = channel.where if action is Action.USE else None
+            place = (channel.place, channel.index, channel.parts)
+            return Route(Action.CONTENT, Action.USE, channel.items, machine, action, *place, where)
+    if issubclass(event, KeepaliveEvent | UnknownEvent | StreamEnd):
+        return None
+    if issubclass(event, ItemEvent):  # progress of a hosted tool, whose item has the name in the middle
+        return Route(Action.CONTENT, Action.USE, frozenset({str(event.model_fields["type"].default).split(".")[1]}))
+    return Route(Action.CONTENT)
+
+
+class _Part:
+    __slots__ = ("kind", "machine", "state")
+
+    def __init__(self, machine: str, kind: str, state: State = State.ABSENT) -> None:
+        self.machine = machine
+        self.kind = kind
+        self.state = state
+
+
+class _Item:
+    __slots__ = ("id", "implicit", "kind", "parts", "rotates", "state")
+
+    def __init__(self, *, implicit: bool) -> None:
+        self.state = State.ABSENT
+        self.kind = ""
+        self.id: str | None = None
+        self.rotates = False  # its id was seen to change
+        self.implicit = implicit  # it began before this stream did
+        self.parts: dict[tuple[str, int], _Part] = {}
+
+
+class LifecycleGuard:
+    """Holds a stream to the lifecycle, and ends it with one terminal or one error.
+
+    A stream that begins in the middle, as a resumed one does, is reported once; items and parts that were opened before
+    it began are taken as open. The first terminal wins; what follows it is dropped, except for out-of-band events.
+
+    Args:
+        judge: Decides what a violation costs.
+
+    Attributes:
+        settling: Whether the stream has said how it ends, and only the end of the connection is missing.
+    """
+
+    def __init__(self, judge: Judge | None = None) -> None:
+        self.settling = False
+        self._judge = judge or Judge()
+        self._state = State.ABSENT
+        self._items: dict[int, _Item] = {}
+        self._places: dict[str, int] = {}  # item id -> output index
+        self._begun_late = False
+        self._events = 0
+        self._response_id = ""
+        self._id_rotates = False
+        self._resumable = False
+        self._last_number: int | None = None
+        self._error: ResponseErrorEvent | None = None
+        self._stream_end = StreamEnd()
+        self._last_place: object = None
+
+    def feed(self, event: Event) -> Sequence[Event]:
+        """Check one event.
+
+        Raises:
+            LifecycleViolation: The profile does not let it pass.
+        """
+        what = route(event.__class__)
+        if what is None:
+            if isinstance(event, StreamEnd):
+                self._stream_end = event
+                return ()
+            self._count(event)
+            return (event,)
+        # one more delta at the place of the last event changes no state
+        place = (event.__class__, what.where(event)) if what.where is not None else None
+        if place is None or place != self._last_place:
+            if not self._respond(event, what.action):
+                return ()
+            if what.item_action is not None:
+                self._use_item(event, what)
+            self._last_place = place
+        self._count(event)
+        return (event,)
+
+    def end(self) -> Sequence[Event]:
+        """Take the end of the connection.
+
+        Raises:
+            StreamInterrupted: There was no terminal.
+            ServerError: There was none, but an error of the server.
+        """
+        return self._end()
+
+    def fail(self, error: Exception) -> Sequence[Event]:
+        """Take an error of the connection; after the terminal it does not matter any more.
+
+        Raises:
+            StreamInterrupted: The connection broke before a terminal.
+            ServerError: It broke after an error of the server.
+        """
+        if self._state is State.ENDED and isinstance(error, OrxError):
+            if not isinstance(error, TransportError):
+                message = f"expected nothing after the terminal, got {type(error).__name__}"
+                self._judge.found("event_after_terminal", message, error=error)
+            return ()
+        if self._error is not None:
+            self._judge.throw(self._server_error(self._error))
+        if isinstance(error, TransportError) and self._events:
+            interrupted = StreamInterrupted(
+                f"expected a terminal, got a broken connection after {self._progress()}: {error}",
+                cursor=self._cursor(),
+                resumable=self._resumable,
+            )
+            interrupted.__cause__ = error
+            self._judge.throw(interrupted)
+        self._judge.throw(error)
+
+    def expire(self) -> Sequence[Event]:
+        """Stop waiting for the end of the connection; only called while `settling`.
+
+        Raises:
+            ServerError: The server reported an error, and no terminal followed.
+        """
+        return () if self._state is State.ENDED else self._end()
+
+    def _end(self) -> Sequence[Event]:
+        end = self._stream_end
+        if self._state is State.ENDED:
+            if end.unfinished_bytes:
+                message = f"expected a blank line after the last frame, got the end after {end.unfinished_bytes} bytes"
+                self._judge.found("unfinished_frame", message)
+            if not end.done:
+                self._judge.found("missing_done", "expected [DONE] after the terminal, got the end of the stream")
+            return ()
+        if self._error is not None:
+            self._judge.throw(self._server_error(self._error))
+        unfinished = (
+            f", and an unfinished frame of {end.unfinished_bytes} bytes of type {end.unfinished_type or 'unknown'}"
+            if end.unfinished_bytes
+            else ""
+        )
+        what = "[DONE]" if end.done else "the end of the stream"
+        message = f"expected a terminal, got {what} after {self._progress()}{unfinished}"
+        error = StreamInterrupted(message, cursor=self._cursor(), resumable=self._resumable)
+        self._judge.found("missing_terminal", message, error=error)
+        return ()
+
+    def _respond(self, event: Event, action: Action) -> bool:
+        """Move the machine of the response; False when the event is to be dropped."""
+        before = self._state
+        step = TABLE["response"][before][action]
+        if isinstance(step, Broken):
+            self._judge.found(step.code, self._response_message(step.code, event), event=event)
+            step = step.then
+            self._begun_late = self._begun_late or before is State.ABSENT
+        self._state = step
+        if before is State.ENDED:
+            return False
+        self.settling = step in (State.FAILING, State.ENDED)
+        if isinstance(event, lifecycle.ResponseEvent):
+            self._take_response(event, before)
+        elif isinstance(event, ResponseErrorEvent):
+            self._error = self._error or event
+        return True
+
+    def _response_message(self, code: str, event: Event) -> str:
+        return {
+            "created_not_first": f"expected response.created first, got {event.type}",
+            "created_twice": "expected response.created once, got it again",
+            "error_not_failed": f"expected response.failed after an error, got {event.type}",
+            "event_after_terminal": f"expected nothing after the terminal, got {event.type}",
+            "second_terminal": f"expected one terminal, got {event.type} as well",
+        }[code]
+
+    def _take_response(self, event: lifecycle.ResponseEvent, before: State) -> None:
+        response = event.response
+        if not self._response_id:
+            self._response_id = response.id
+        elif response.id and response.id != self._response_id and not self._id_rotates:
+            self._id_rotates = True
+            message = f"expected response {self._response_id}, got {response.id}"
+            self._judge.found("response_id_changed", message, event=event)
+        self._resumable = self._resumable or (response.background is True and response.store is not False)
+        if response.output is None:
+            self._judge.found(
+                "output_null", "expected a list as output, got null", event=event, place="response.output"
+            )
+        if isinstance(event, lifecycle.TerminalEvent):
+            self._check_terminal(event, before)
+
+    def _check_terminal(self, event: lifecycle.TerminalEvent, before: State) -> None:
+        named, status = event.type.removeprefix("response."), event.response.status
+        if before is State.FAILING and named != "failed":
+            self._judge.found("error_not_failed", self._response_message("error_not_failed", event), event=event)
+        if status is not None and status != named:
+            message = f"expected status {named} as in the event, got {status}"
+            self._judge.found("status_mismatch", message, event=event, place="response.status")
+        if named != "completed":
+            return
+        for index, held in self._items.items():
+            if held.state is not State.DONE and not held.implicit:
+                message = f"expected response.output_item.done for the {held.kind or 'item'}, got the terminal"
+                self._judge.found("item_not_closed", message, event=event, place=f"output[{index}]")
+
+    def _use_item(self, event: Any, what: Route) -> None:
+        index: int = event.output_index
+        held = self._items.get(index)
+        if held is None:
+            held = self._items[index] = _Item(implicit=self._begun_late)
+        action = what.item_action
+        assert action is not None
+        if action is Action.USE:
+            id_: str | None = event.item_id if isinstance(event, ItemEvent) else None
+        else:
+            body: Item | None = event.item
+            id_ = body.id if body is not None else None
+            self._check_place(event, held, index, body, action)
+        self._move_item(event, held, index, action)
+        if id_ != held.id and id_ is not None:
+            self._check_id(event, held, index, id_)
+        if what.items and held.kind not in what.items:
+            self._check_kind(event, held, index, what.items)
+        if what.part_action is not None:
+            self._use_part(event, held, index, what)
+        elif action is Action.DONE:
+            self._close_parts(event, held, index)
+
+    def _move_item(self, event: Event, held: _Item, index: int, action: Action) -> None:
+        step = TABLE["item"][held.state][action]
+        if isinstance(step, Broken):
+            if not (held.implicit and held.state is State.ABSENT):
+                message = f"expected {_EXPECTED[step.code]}, got {event.type}"
+                self._judge.found(step.code, message, event=event, place=f"output[{index}]")
+            step = step.then
+        elif action is Action.ADD:
+            held.implicit = False
+        held.state = step
+
+    def _check_place(self, event: Event, held: _Item, index: int, body: Item | None, action: Action) -> None:
+        """Check what `added` and `done` say about the item as a whole."""
+        if body is None:
+            return
+        other = held.kind and body.type != held.kind
+        if other and action is Action.ADD:
+            message = f"expected output index {index} to stay with its {held.kind}, got another {body.type}"
+            self._judge.found("place_taken", message, event=event, place=f"output[{index}]")
+        elif other:
+            message = f"expected the {held.kind} that was added, got a {body.type}"
+            self._judge.found("wrong_item_kind", message, event=event, place=f"output[{index}]")
+        elif held.state is not State.ABSENT and action is Action.ADD and held.id and body.id and body.id != held.id:
+            message = f"expected output index {index} to stay with item {held.id}, got item {body.id}"
+            self._judge.found("place_taken", message, event=event, place=f"output[{index}]")
+        held.kind = held.kind or body.type
+
+    def _check_id(self, event: Event, held: _Item, index: int, id_: str) -> None:
+        known = self._places.get(id_)
+        if known is not None and known != index:
+            message = f"expected item {id_} at output index {known}, got index {index}"
+            self._judge.found("item_id_conflict", message, event=event, place=f"output[{index}]")
+        elif held.rotates:
+            return
+        elif held.id is not None:
+            held.rotates = True
+            message = f"expected item id {held.id}, got {id_}"
+            self._judge.found("item_id_changed", message, event=event, place=f"output[{index}]")
+        held.id = held.id or id_
+        self._places[id_] = index
+
+    def _check_kind(self, event: Event, held: _Item, index: int, kinds: frozenset[str]) -> None:
+        if not held.kind:
+            (held.kind,) = kinds if len(kinds) == 1 else ("",)
+        elif held.kind in ITEM_CLASSES:
+            message = f"expected an event of a {held.kind}, got {event.type}"
+            self._judge.found("wrong_item_kind", message, event=event, place=f"output[{index}]")
+
+    def _use_part(self, event: Any, held: _Item, index: int, what: Route) -> None:
+        number: int = getattr(event, what.index) if what.index else 0
+        part = held.parts.get((what.place, number))
+        if part is None:
+            part = held.parts[what.place, number] = _Part(what.machine, "")
+        action = what.part_action
+        assert action is not None
+        step = TABLE[what.machine][part.state][action]
+        if step is part.state and (not what.parts or part.kind in what.parts):
+            return
+        place = f"output[{index}].{what.place}[{number}]" if what.index else f"output[{index}].{what.place}"
+        if isinstance(step, Broken):
+            if not (held.implicit and part.state is State.ABSENT):
+                message = f"expected {_EXPECTED[step.code]}, got {event.type}"
+                self._judge.found(step.code, message, event=event, place=place)
+            step = step.then
+        part.state = step
+        kind = event.part.type if what.machine == "part" and action in (Action.ADD, Action.DONE) else ""
+        kinds = (kind,) if kind else what.parts
+        if not part.kind:
+            part.kind = kinds[0] if kinds else ""
+        elif kinds and part.kind not in kinds and part.kind in PART_CLASSES:
+            message = f"expected an event of a {part.kind} part, got {kind or event.type}"
+            self._judge.found("wrong_part_kind", message, event=event, place=place)
+
+    def _close_parts(self, event: Event, held: _Item, index: int) -> None:
+        for (place, number), part in held.parts.items():
+            if part.state is State.DONE or part.state is State.ABSENT:
+                continue
+            part.state = State.DONE
+            message = f"expected the part to be done before its item, got {event.type}"
+            self._judge.found("part_not_closed", message, event=event, place=f"output[{index}].{place}[{number}]")
+
+    def _count(self, event: Event) -> None:
+        self._events += 1
+        if event.sequence_number is not None:
+            self._last_number = event.sequence_number
+
+    def _progress(self) -> str:
+        if not self._events:
+            return "no event at all"
+        done = sum(held.state is State.DONE for held in self._items.values())
+        number = "without a number" if self._last_number is None else f"number {self._last_number}"
+        return f"{self._events} events, the last one {number}, with {done} of {len(self._items)} items done"
+
+    def _cursor(self) -> Cursor | None:
+        if not self._response_id or self._last_number is None:
+            return None
+        return Cursor(self._response_id, self._last_number)
+
+    def _server_error(self, event: ResponseErrorEvent) -> ServerError:
+        return ServerError(
+            event.message or "no message",
+            code=event.code,
+            type=event.error_type,
+            param=event.param,
+            sequence_number=event.sequence_number,
+        )
+
+
+_EXPECTED = {
+    "item_not_open": "response.output_item.added first",
+    "item_added_twice": "response.output_item.added once",
+    "item_already_done": "nothing for an item that is done",
+    "part_not_open": "the part to be added first",
+    "part_already_open": "the part to be added once",
+    "part_already_done": "nothing for a part that is done",
+    "part_not_finished": "the text to be done before its part",
+}

@@ -1,0 +1,77 @@
+"""The order of events: sequence numbers increase, leave nothing out, and come once."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from orx_rx.models.stream_events import StreamEnd
+from orx_rx.protocol.violations import Judge
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from orx_rx.models.event_base import Event
+
+
+class SequenceChecker:
+    """Checks the sequence numbers of a stream; every event counts, keepalives and unknown ones too.
+
+    A stream may begin at any number, as a resumed one does. Missing numbers are reported once. An event that comes
+    twice with the same number is dropped where the profile lets it pass; repeats are told by number and never by text
+    alone.
+
+    Args:
+        judge: Decides what a violation costs.
+    """
+
+    def __init__(self, judge: Judge | None = None) -> None:
+        self._judge = judge or Judge()
+        self._last = -1
+        self._last_event: Event | None = None
+        self._unnumbered = False
+
+    def feed(self, event: Event) -> Sequence[Event]:
+        """Check one event.
+
+        Raises:
+            SequenceViolation: The profile does not let its number pass.
+        """
+        number = event.sequence_number
+        if number is None:
+            return self._missing(event)
+        if number == self._last + 1 or self._last_event is None:
+            self._last = number
+            self._last_event = event
+            return (event,)
+        return self._jump(event, number)
+
+    def end(self) -> Sequence[Event]:
+        """Do nothing: a stream may end at any number."""
+        return ()
+
+    def fail(self, error: Exception) -> Sequence[Event]:
+        """Pass on an error with the violations that were found here."""
+        self._judge.throw(error)
+
+    def _missing(self, event: Event) -> Sequence[Event]:
+        if not self._unnumbered and not isinstance(event, StreamEnd):
+            self._unnumbered = True
+            self._judge.found("sequence_missing", "expected a sequence number, got none", event=event)
+        return (event,)
+
+    def _jump(self, event: Event, number: int) -> Sequence[Event]:
+        last = self._last
+        if number > last:
+            # where numbers are missing, a gap says nothing
+            if not self._unnumbered:
+                message = f"expected sequence number {last + 1}, got {number}: {number - last - 1} missing"
+                self._judge.found("sequence_gap", message, event=event)
+            self._last, self._last_event = number, event
+            return (event,)
+        if number == last and event == self._last_event:
+            self._judge.found(
+                "sequence_repeated", f"expected sequence number {last + 1}, got {last} again", event=event
+            )
+            return ()
+        self._judge.found("sequence_backward", f"expected a sequence number above {last}, got {number}", event=event)
+        return (event,)
