@@ -1,0 +1,29 @@
+"""The operators; the documented form is `from orx_rx import operators as ops`."""
+
+from __future__ import annotations
+
+from orx_rx.operators._accumulate import accumulate
+from orx_rx.operators._decode import decode
+from orx_rx.operators._fan_out import fan_out
+from orx_rx.operators._frame import frame
+from orx_rx.operators._items import items
+from orx_rx.operators._lifecycle_guard import lifecycle_guard
+from orx_rx.operators._of_type import of_type
+from orx_rx.operators._reasoning import reasoning
+from orx_rx.operators._refusals import refusals
+from orx_rx.operators._sequence_check import sequence_check
+from orx_rx.operators._text import text
+
+__all__ = [
+    "accumulate",
+    "decode",
+    "fan_out",
+    "frame",
+    "items",
+    "lifecycle_guard",
+    "of_type",
+    "reasoning",
+    "refusals",
+    "sequence_check",
+    "text",
+]

@@ -1,0 +1,56 @@
+"""Let every event know the response as of itself."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from orx_rx.protocol.accumulator import Accumulator
+from orx_rx.protocol.violations import DEFAULT, Profile
+from orx_rx.reporting import judges
+from orx_rx.step import lift
+
+if TYPE_CHECKING:
+    from orx_rx.models.event_base import Event
+    from orx_rx.reporting import ViolationListener
+    from orx_rx.step import Operator
+
+
+def accumulate(
+    *,
+    into: Accumulator | None = None,
+    profile: Profile = DEFAULT,
+    on_violation: ViolationListener | None = None,
+) -> Operator[Event, Event]:
+    """Let every event know the response as of itself.
+
+    Delta events gain `snapshot`: what they add to, as it was when they were added, built when it is read. An item that
+    is done, and the response of the terminal, are completed by what was streamed of them, where a server left them
+    empty. Errors that pass carry the response so far as `snapshot`. Events are copied, never changed.
+
+    ::
+
+        a: delta "Hel"   b: delta "lo"   x: snapshot "Hel"   y: snapshot "Hello"   t, T: the terminal
+
+        ---a---b---t|
+        [ accumulate() ]
+        ---x---y---T|
+
+    Args:
+        into: An accumulator to use, so that its owner can look at the response at any moment. It is reset at every
+            subscription, and its own judge decides instead of `profile` and `on_violation`.
+        profile: What each violation costs.
+        on_violation: A function or an observer that hears of every reported violation.
+
+    Raises:
+        LifecycleViolation: To the subscriber, when what is done differs from what was streamed, and the profile does
+            not let that pass.
+    """
+    judge = judges(profile, on_violation)
+
+    def make() -> Accumulator:
+        if into is None:
+            return Accumulator(judge())
+        into.reset()
+        return into
+
+    return lift(make)

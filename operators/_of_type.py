@@ -1,0 +1,49 @@
+"""Keep the events of some classes."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Generic, TypeVar
+
+from orx_rx.models.event_base import Event
+from orx_rx.step import lift
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from orx_rx.step import Operator
+
+E = TypeVar("E", bound=Event)
+
+
+class _Sieve(Generic[E]):
+    def __init__(self, classes: tuple[type[E], ...]) -> None:
+        self._classes = classes
+
+    def feed(self, event: Event) -> Sequence[E]:
+        return (event,) if isinstance(event, self._classes) else ()
+
+    def end(self) -> Sequence[E]:
+        return ()
+
+
+def of_type(*classes: type[E]) -> Operator[Event, E]:
+    """Keep the events of some classes.
+
+    ::
+
+        a, b: ResponseTextDeltaEvent   c: another event
+
+        ---a---c---b-------------------|
+        [ of_type(ResponseTextDeltaEvent) ]
+        ---a-------b-------------------|
+
+    Args:
+        *classes: The classes; those of a subclass are kept too.
+
+    Raises:
+        TypeError: Not a class of events.
+    """
+    for kept in classes:
+        if not (isinstance(kept, type) and issubclass(kept, Event)):  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise TypeError(f"expected classes of events, got {kept!r}")
+    return lift(lambda: _Sieve(classes))

@@ -1,0 +1,72 @@
+"""Where reported violations go: to a listener and to the log.
+
+Logging goes through the standard logger `orx_rx`, which is silent until the application configures it, whatever the
+configuration of structlog is. Records carry their fields as `extra` under the name `orx_rx`; neither content nor
+secrets are among them.
+"""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING, Any, cast
+
+import structlog
+
+from orx_rx.protocol.violations import DEFAULT, Judge, Profile, Violation
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from reactivex import abc
+    from structlog.typing import EventDict
+
+    ViolationListener = Callable[[Violation], object] | abc.ObserverBase[Violation]
+    """Who hears of reported violations: a function or an Rx observer."""
+
+logging.getLogger("orx_rx").addHandler(logging.NullHandler())
+
+
+def _render(_: Any, __: str, event_dict: EventDict) -> tuple[tuple[str], dict[str, Any]]:
+    fields = dict(event_dict)
+    message = str(fields.pop("event"))
+    exc_info = fields.pop("exc_info", None)
+    told = " ".join(f"{name}={value}" for name, value in fields.items() if value not in (None, ""))
+    return (f"{message} {told}".rstrip(),), {"extra": {"orx_rx": fields}, "exc_info": exc_info}
+
+
+log: structlog.stdlib.BoundLogger = structlog.wrap_logger(
+    logging.getLogger("orx_rx"),
+    processors=[structlog.stdlib.filter_by_level, _render],
+    wrapper_class=structlog.stdlib.BoundLogger,
+    context_class=dict,
+    cache_logger_on_first_use=True,
+)
+"""The logger of the library."""
+
+
+def judges(profile: Profile = DEFAULT, on_violation: ViolationListener | None = None) -> Callable[[], Judge]:
+    """Make a function that makes a judge for each subscription.
+
+    Args:
+        profile: What each violation costs.
+        on_violation: Hears of every reported violation; what it raises is logged and harms nobody.
+    """
+    tell = cast("Callable[[Violation], object] | None", getattr(on_violation, "on_next", on_violation))
+
+    def report(violation: Violation) -> None:
+        log.warning(
+            "violation",
+            code=violation.code,
+            sequence_number=violation.sequence_number,
+            event_type=violation.event_type,
+            place=violation.place,
+            profile=profile.name,
+        )
+        if tell is None:
+            return
+        try:
+            tell(violation)
+        except Exception:
+            log.exception("a violation listener raised", code=violation.code)
+
+    return lambda: Judge(profile, report)

@@ -1,0 +1,200 @@
+"""Steps and operators: the only bridge between the rules of the protocol and Rx."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, TypeVar
+
+from reactivex import Observable, Observer
+from reactivex.disposable import CompositeDisposable, SerialDisposable
+from reactivex.scheduler.eventloop import AsyncIOScheduler
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from reactivex import abc
+
+In = TypeVar("In")
+Out = TypeVar("Out")
+In_contra = TypeVar("In_contra", contravariant=True)
+Out_co = TypeVar("Out_co", covariant=True)
+
+Operator: TypeAlias = Callable[[Observable[In]], Observable[Out]]
+"""What turns one observable into another; the form that `pipe` takes."""
+
+
+class Step(Protocol[In_contra, Out_co]):
+    """The logic of an operator, without Rx and without I/O.
+
+    A step that has something to say when the source fails has a third method, see `FailingStep`.
+    """
+
+    def feed(self, item: In_contra, /) -> Sequence[Out_co]:
+        """Take an item and return what it completes, which may be nothing; or raise what is wrong."""
+        ...
+
+    def end(self) -> Sequence[Out_co]:
+        """Take the end of the source and return what is left; or raise what is missing."""
+        ...
+
+
+class FailingStep(Step[In_contra, Out_co], Protocol[In_contra, Out_co]):
+    """A step that decides what an error of the source means."""
+
+    def fail(self, error: Exception, /) -> Sequence[Out_co]:
+        """Take an error of the source: raise it or a better one, or return what is left and complete."""
+        ...
+
+
+class SettlingStep(FailingStep[In_contra, Out_co], Protocol[In_contra, Out_co]):
+    """A step that may know how the stream ends before it does.
+
+    Attributes:
+        settling: Whether only the end of the source is missing.
+    """
+
+    settling: bool
+
+    def expire(self) -> Sequence[Out_co]:
+        """Take note that the source did not end in time: return what is left and complete, or raise."""
+        ...
+
+
+def lift(make_step: Callable[[], Step[In, Out]]) -> Operator[In, Out]:
+    """Make an operator out of a step.
+
+    Every subscription gets a fresh step. What the step raises goes to `on_error` and ends the feeding; errors of the
+    source pass, unless the step has a `fail` method that says better; what a subscriber raises is neither swallowed nor
+    mistaken for an error of the step.
+
+    Args:
+        make_step: Called once for each subscription.
+    """
+
+    def operator(source: Observable[In]) -> Observable[Out]:
+        def subscribe(
+            observer: abc.ObserverBase[Out], scheduler: abc.SchedulerBase | None = None
+        ) -> abc.DisposableBase:
+            return source.subscribe(StepObserver(make_step(), observer), scheduler=scheduler)
+
+        return Observable(subscribe)
+
+    return operator
+
+
+def lift_settling(
+    make_step: Callable[[], SettlingStep[In, Out]], patience: float, scheduler: abc.SchedulerBase | None = None
+) -> Operator[In, Out]:
+    """Make an operator out of a step that settles; otherwise as `lift`.
+
+    Args:
+        make_step: Called once for each subscription.
+        patience: How long a settling step waits for the end of the source, in seconds.
+        scheduler: Keeps the time; by default that of the subscriber, else the running event loop. Where there is
+            neither, the step waits until the source ends.
+    """
+
+    def operator(source: Observable[In]) -> Observable[Out]:
+        def subscribe(
+            observer: abc.ObserverBase[Out], subscriber_scheduler: abc.SchedulerBase | None = None
+        ) -> abc.DisposableBase:
+            clock = scheduler or subscriber_scheduler or _running_loop()
+            settling = _SettlingObserver(make_step(), observer, patience, clock)
+            subscription = source.subscribe(settling, scheduler=subscriber_scheduler)
+            return CompositeDisposable(subscription, settling.timer)
+
+        return Observable(subscribe)
+
+    return operator
+
+
+def _running_loop() -> abc.SchedulerBase | None:
+    try:
+        return AsyncIOScheduler(asyncio.get_running_loop())
+    except RuntimeError:
+        return None
+
+
+class StepObserver(Observer[In]):
+    """Feeds a step and hands on what it returns.
+
+    Written against the methods that the base class offers to subclasses, because with plain callbacks a source that
+    emits synchronously goes on feeding after the step raised.
+    """
+
+    def __init__(self, step: Step[In, Out], observer: abc.ObserverBase[Out]) -> None:
+        super().__init__()
+        self._step = step
+        self._feed = step.feed
+        self._observer = observer
+        self._emit = observer.on_next
+
+    def on_next(self, value: In) -> None:
+        """Feed one item."""
+        if self.is_stopped:
+            return
+        try:
+            outputs = self._feed(value)
+        except Exception as error:  # whatever a step raises is the error of the stream
+            self.is_stopped = True
+            self._observer.on_error(error)
+            return
+        for output in outputs:
+            self._emit(output)
+
+    def _on_completed_core(self) -> None:
+        self._finish(self._step.end)
+
+    def _on_error_core(self, error: Exception) -> None:
+        fail = getattr(self._step, "fail", None)
+        if fail is None:
+            self._observer.on_error(error)
+        else:
+            self._finish(lambda: fail(error))
+
+    def _finish(self, last: Callable[[], Sequence[Any]]) -> None:
+        try:
+            outputs = last()
+        except Exception as error:
+            self._observer.on_error(error)
+            return
+        for output in outputs:
+            self._observer.on_next(output)
+        self._observer.on_completed()
+
+
+class _SettlingObserver(StepObserver[In]):
+    """Feeds a step that settles, and ends the stream when the source does not."""
+
+    def __init__(
+        self,
+        step: SettlingStep[In, Out],
+        observer: abc.ObserverBase[Out],
+        patience: float,
+        scheduler: abc.SchedulerBase | None,
+    ) -> None:
+        super().__init__(step, observer)
+        self.timer = SerialDisposable()
+        self._settling = step
+        self._patience = patience
+        self._scheduler = scheduler
+        self._waiting = False
+
+    def on_next(self, value: In) -> None:
+        """Feed one item, and wait for the end once the step has settled."""
+        super().on_next(value)
+        if self._settling.settling is not self._waiting and not self.is_stopped:
+            self._wait()
+
+    def _wait(self) -> None:
+        self._waiting = self._settling.settling
+        if not self._waiting:
+            self.timer.disposable = None
+        elif self._scheduler is not None:
+            self.timer.disposable = self._scheduler.schedule_relative(self._patience, self._expire)
+
+    def _expire(self, *_: object) -> None:
+        if not self.is_stopped:
+            self.is_stopped = True
+            self._finish(self._settling.expire)
