@@ -1,0 +1,9 @@
+"""The edge to HTTP: the source of chunks, and the client that builds whole pipelines."""
+
+from __future__ import annotations
+
+from orx_rx.http.client import Client
+from orx_rx.http.source import sse_chunks
+from orx_rx.http.timeouts import Timeouts
+
+__all__ = ["Client", "Timeouts", "sse_chunks"]

@@ -1,0 +1,248 @@
+"""The client: settings, session, and the canonical chain of operators."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+from importlib.metadata import PackageNotFoundError, version
+from typing import TYPE_CHECKING, Self
+from urllib.parse import urlsplit
+
+import aiohttp
+from pydantic import SecretStr
+from reactivex import Observable
+from reactivex.disposable import Disposable
+
+from orx_rx import operators as ops
+from orx_rx.errors import ConnectionLost
+from orx_rx.http.source import sse_chunks
+from orx_rx.http.timeouts import Timeouts, watch_events
+from orx_rx.models.base import to_wire
+from orx_rx.protocol.violations import DEFAULT, Profile
+from orx_rx.wire import DEFAULT_MAX_FRAME_BYTES
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from types import TracebackType
+
+    from reactivex import abc
+
+    from orx_rx.models.event_base import Event
+    from orx_rx.protocol.accumulator import Accumulator
+    from orx_rx.reporting import ViolationListener
+
+_OPENAI = "https://api.openai.com/v1"
+
+
+class Client:
+    """Speaks to one server.
+
+    Settings come from the arguments, else from `ORX_BASE_URL` and `ORX_API_KEY`, else from `OPENAI_BASE_URL` and
+    `OPENAI_API_KEY`. Proxies come from the environment. Use it as `async with Client() as client`, or close it.
+
+    Args:
+        base_url: The address up to and without `/responses`; by default OpenAI's.
+        api_key: The key, sent as a bearer token; without one no `Authorization` header is sent.
+        session: A session to use; it stays the caller's to close. By default the client makes one and closes it.
+        headers: Headers to send with every request.
+        timeouts: The clocks of every stream.
+
+    Raises:
+        ValueError: The base URL is not absolute, is not HTTP, or has credentials, a query or a fragment; or the key
+            cannot be sent in a header.
+    """
+
+    def __init__(
+        self,
+        *,
+        base_url: str | None = None,
+        api_key: str | SecretStr | None = None,
+        session: aiohttp.ClientSession | None = None,
+        headers: Mapping[str, str] | None = None,
+        timeouts: Timeouts | None = None,
+    ) -> None:
+        self._base_url = _checked_url(base_url or _setting("BASE_URL") or _OPENAI)
+        self._api_key = _checked_key(api_key if api_key is not None else _setting("API_KEY"))
+        self._given = session
+        self._own: aiohttp.ClientSession | None = None
+        self._headers = dict(headers or {})
+        self._timeouts = timeouts or Timeouts()
+        self._live: dict[abc.ObserverBase[bytes], abc.DisposableBase] = {}
+        self._closed = False
+
+    def __repr__(self) -> str:
+        """Name the server, and never the key."""
+        return f"Client(base_url={self._base_url!r})"
+
+    @property
+    def base_url(self) -> str:
+        """The address up to and without `/responses`."""
+        return self._base_url
+
+    async def __aenter__(self) -> Self:
+        """Open the client; nothing is sent before a subscription."""
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        """Close the client."""
+        await self.aclose()
+
+    async def aclose(self) -> None:
+        """End every stream that still runs with a `ConnectionLost`, and close the session if it is the client's own."""
+        self._closed = True
+        for observer, subscription in list(self._live.items()):
+            subscription.dispose()
+            observer.on_error(ConnectionLost("expected the rest of the body, got a client that was closed"))
+        self._live.clear()
+        if self._own is not None:
+            await self._own.close()
+            await asyncio.sleep(0)  # the transports of the session close in the next turn of the loop
+
+    def chunks(
+        self,
+        *,
+        headers: Mapping[str, str] | None = None,
+        timeouts: Timeouts | None = None,
+        **request: object,
+    ) -> Observable[bytes]:
+        """Create a response and read the bytes of its stream, as they come from the socket.
+
+        Cold: every subscription is a POST of its own, and a bill of its own.
+
+        Args:
+            headers: Headers to send as well.
+            timeouts: The clocks, instead of those of the client; `connect` and `idle` are used.
+            **request: The fields of the request, such as `model` and `input`; models are sent as their JSON.
+
+        Raises:
+            TypeError: `stream` is among the fields; it is always true.
+            RuntimeError: The client is closed, or there is no running event loop at subscription.
+            OrxError: To the subscriber, as `sse_chunks` does.
+        """
+        if "stream" in request:
+            raise TypeError("expected no field 'stream', since it is always true, got one")
+        body = json.dumps({**to_wire(request), "stream": True}, ensure_ascii=False).encode()
+        chunks = sse_chunks(
+            self._session,
+            "POST",
+            f"{self._base_url}/responses",
+            data=body,
+            headers={"Content-Type": "application/json", **self._all_headers(headers)},
+            timeouts=timeouts or self._timeouts,
+        )
+        return self._tracked(chunks)
+
+    def events(
+        self,
+        *,
+        profile: Profile = DEFAULT,
+        on_violation: ViolationListener | None = None,
+        into: Accumulator | None = None,
+        linger: float = 1.0,
+        max_frame_bytes: int = DEFAULT_MAX_FRAME_BYTES,
+        headers: Mapping[str, str] | None = None,
+        timeouts: Timeouts | None = None,
+        scheduler: abc.SchedulerBase | None = None,
+        **request: object,
+    ) -> Observable[Event]:
+        """Create a response and read its events: typed, checked, accumulated.
+
+        This is `chunks()` with `frame`, `decode`, `sequence_check`, `lifecycle_guard` and `accumulate` behind it. Cold:
+        every subscription is a POST of its own; put `fan_out()` behind it to share one.
+
+        Args:
+            profile: What the violations of the server cost.
+            on_violation: A function or an observer that hears of every reported violation.
+            into: An accumulator to use, to look at the response at any moment.
+            linger: How long to wait for the end of the connection after the terminal, in seconds.
+            max_frame_bytes: The most bytes that a frame may have.
+            headers: Headers to send as well.
+            timeouts: The clocks, instead of those of the client.
+            scheduler: Keeps the time; by default that of the subscriber, else the running event loop.
+            **request: The fields of the request, such as `model` and `input`; models are sent as their JSON.
+
+        Raises:
+            TypeError: `stream` is among the fields; it is always true.
+            OrxError: To the subscriber, whatever the source or an operator raises.
+        """
+        return self.chunks(headers=headers, timeouts=timeouts, **request).pipe(
+            ops.frame(max_frame_bytes=max_frame_bytes),
+            ops.decode(profile=profile, on_violation=on_violation),
+            watch_events(timeouts or self._timeouts, scheduler),
+            ops.sequence_check(profile=profile, on_violation=on_violation),
+            ops.lifecycle_guard(linger=linger, profile=profile, on_violation=on_violation, scheduler=scheduler),
+            ops.accumulate(into=into, profile=profile, on_violation=on_violation),
+        )
+
+    def _all_headers(self, more: Mapping[str, str] | None) -> dict[str, str]:
+        key = {} if self._api_key is None else {"Authorization": f"Bearer {self._api_key.get_secret_value()}"}
+        return {"User-Agent": f"orx_rx/{_version()}", **key, **self._headers, **(more or {})}
+
+    async def _session(self) -> aiohttp.ClientSession:
+        if self._closed:
+            raise ConnectionLost("expected an open client, got one that was closed")
+        if self._given is not None:
+            return self._given
+        if self._own is None:
+            # no limit of connections: each stream holds one as long as it lasts
+            connector = aiohttp.TCPConnector(limit=0)
+            self._own = aiohttp.ClientSession(connector=connector, trust_env=True, cookie_jar=aiohttp.DummyCookieJar())
+        return self._own
+
+    def _tracked(self, chunks: Observable[bytes]) -> Observable[bytes]:
+        """Keep the streams that run, so that closing the client ends them and tells their subscribers."""
+
+        def subscribe(observer: abc.ObserverBase[bytes], scheduler: abc.SchedulerBase | None = None) -> Disposable:
+            subscription = chunks.subscribe(observer, scheduler=scheduler)
+            self._live[observer] = subscription
+
+            def dispose() -> None:
+                self._live.pop(observer, None)
+                subscription.dispose()
+
+            return Disposable(dispose)
+
+        return Observable(subscribe)
+
+
+def _setting(name: str) -> str | None:
+    return os.environ.get(f"ORX_{name}") or os.environ.get(f"OPENAI_{name}") or None
+
+
+def _checked_url(text: str) -> str:
+    try:
+        url = urlsplit(text)
+        _ = url.port
+    except ValueError:
+        raise ValueError(
+            "expected a base URL such as 'http://127.0.0.1:8080/v1', got one that cannot be read"
+        ) from None
+    if url.scheme not in ("http", "https") or not url.hostname:
+        raise ValueError(f"expected an absolute base URL of http or https, got the scheme {url.scheme!r}")
+    extras = {"credentials": "@" in url.netloc, "a query": "?" in text, "a fragment": "#" in text}
+    for name, there in extras.items():
+        if there:
+            raise ValueError(f"expected a base URL without {name}, got one with {name}")
+    return text.rstrip("/")
+
+
+def _checked_key(key: str | SecretStr | None) -> SecretStr | None:
+    if key is None:
+        return None
+    secret = key if isinstance(key, SecretStr) else SecretStr(key)
+    text = secret.get_secret_value()
+    if not text or not text.isascii() or not text.isprintable() or text != text.strip():
+        raise ValueError(
+            f"expected a key of printable ASCII without blanks around it, got {len(text)} other characters"
+        )
+    return secret
+
+
+def _version() -> str:
+    try:
+        return version("orx-rx")
+    except PackageNotFoundError:
+        return "unknown"
