@@ -1,0 +1,43 @@
+"""A provider on loopback, for examples, tests and demos.
+
+    async with Simulator() as simulator:
+        async with Client(base_url=simulator.base_url) as client:
+            response = await final_response(client.events(model="story", input="Tell me one"))
+
+The name of the model says what happens; `SCENARIOS` lists them. An own scenario is a function that writes items:
+
+    def greet(script: Script) -> Iterator[Event]:
+        yield from message(script, ["Good ", "morning"])
+
+    async with Simulator(scenarios={"greet": greet}) as simulator: ...
+
+`python -m orx_rx.simulator` runs one from the command line.
+"""
+
+from __future__ import annotations
+
+from orx_rx.simulator.items import function_call, message, reasoning, refusal
+from orx_rx.simulator.requests import ApiError, Request, request_of
+from orx_rx.simulator.scenarios import SCENARIOS, scenario_for
+from orx_rx.simulator.script import Scenario, Script, interleave, play, words
+from orx_rx.simulator.seen import SeenRequest
+from orx_rx.simulator.server import Simulator
+
+__all__ = [
+    "SCENARIOS",
+    "ApiError",
+    "Request",
+    "Scenario",
+    "Script",
+    "SeenRequest",
+    "Simulator",
+    "function_call",
+    "interleave",
+    "message",
+    "play",
+    "reasoning",
+    "refusal",
+    "request_of",
+    "scenario_for",
+    "words",
+]
