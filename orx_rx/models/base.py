@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Annotated, Any, TypeVar, cast
 
-from pydantic import BaseModel, Strict
+from pydantic import BaseModel, Field, Strict
 from pydantic_core import core_schema
 
 if TYPE_CHECKING:
@@ -22,7 +22,21 @@ class _Tolerance:
     """Marks a field that keeps what it cannot read instead of failing."""
 
     def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> core_schema.CoreSchema:
-        return core_schema.union_schema([handler(source), core_schema.any_schema()], mode="left_to_right")
+        return core_schema.union_schema([_exact(handler(source)), core_schema.any_schema()], mode="left_to_right")
+
+
+def _exact(schema: Any) -> Any:
+    """Make a schema take JSON as it is: "1" is no number, 1 is no bool, and a whole number does not become a float."""
+    kind = schema["type"]
+    if kind in ("int", "bool"):
+        return {**schema, "strict": True}
+    if kind == "float":
+        numbers: list[Any] = [core_schema.int_schema(strict=True), {**schema, "strict": True}]
+        return core_schema.union_schema(numbers, mode="left_to_right")
+    if kind == "union":
+        return {**schema, "choices": [_exact(choice) for choice in schema["choices"]]}
+    inner = {"nullable": "schema", "list": "items_schema", "dict": "values_schema"}.get(kind)
+    return {**schema, inner: _exact(schema[inner])} if inner else schema
 
 
 Tolerant = Annotated[T, _Tolerance()]
@@ -30,6 +44,9 @@ Tolerant = Annotated[T, _Tolerance()]
 
 Int = Annotated[int, Strict()]
 """A whole number; booleans, fractions and strings are refused."""
+
+Index = Annotated[int, Strict(), Field(ge=0)]
+"""A place in a list, from 0."""
 
 
 class Model(BaseModel, frozen=True, extra="allow", defer_build=True, populate_by_name=True):
@@ -39,14 +56,14 @@ class Model(BaseModel, frozen=True, extra="allow", defer_build=True, populate_by
 def to_wire(value: object) -> Any:
     """Turn a model into the JSON value that a server would send.
 
-    Fields that were never set are left out, except `type`; fields that were set to null are null.
+    Fields that were never set are left out, except the `type` of the class; fields that were set to null are null.
 
     Args:
         value: A model, or a container of models.
     """
     if isinstance(value, Model):
         fields = type(value).model_fields
-        names = [name for name in fields if name in value.model_fields_set or name == "type"]
+        names = [name for name in fields if name in value.model_fields_set or (name == "type" and fields[name].default)]
         known = {fields[name].alias or name: to_wire(getattr(value, name)) for name in names}
         return known | {name: to_wire(extra) for name, extra in (value.model_extra or {}).items()}
     if isinstance(value, dict):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Protocol, Self
 
-from orx_rx.models.base import Int, Model
+from orx_rx.models.base import Index, Int, Model
 
 
 class Growth(Protocol):
@@ -41,15 +41,17 @@ class Event(Model, frozen=True):
             growth: What the delta was added to.
             end: Its length after the delta was added.
         """
-        copy = _new(type(self))
+        copy: Any = _new(_Blank)
         # The fields are shared, since neither of the two can change; copying them would cost more than decoding does.
-        _share(copy, "__dict__", self.__dict__)
-        _share(copy, "__pydantic_fields_set__", self.__pydantic_fields_set__)
-        _share(copy, "__pydantic_extra__", self.__pydantic_extra__)
-        _share(copy, "__pydantic_private__", None)
-        _share(copy, "_growth", growth)
-        _share(copy, "_end", end)
-        return copy
+        copy.__dict__ = self.__dict__
+        copy.__pydantic_fields_set__ = self.__pydantic_fields_set__
+        copy.__pydantic_extra__ = self.__pydantic_extra__
+        copy.__pydantic_private__ = None
+        copy._growth = growth
+        copy._end = end
+        copy.__class__ = type(self)
+        grown: Self = copy
+        return grown
 
     def _grown(self) -> tuple[Growth, int]:
         try:
@@ -60,8 +62,14 @@ class Event(Model, frozen=True):
             ) from None
 
 
+class _Blank(Event, frozen=True):
+    """An event that can still be written to, as fast as any object; it is frozen once it gets its class."""
+
+    __setattr__ = object.__setattr__
+    __delattr__ = object.__delattr__  # CPython goes the slow way for both if one of them is written in Python
+
+
 _new = object.__new__
-_share = object.__setattr__
 
 
 class DeltaEvent(Event, frozen=True):
@@ -118,7 +126,7 @@ class ItemEvent(Event, frozen=True):
         item_id: The id of the item; None where a server leaves it out.
     """
 
-    output_index: Int
+    output_index: Index
     item_id: str | None = None
 
 
@@ -129,7 +137,7 @@ class ContentEvent(ItemEvent, frozen=True):
         content_index: The place of the part in the content of the item, from 0.
     """
 
-    content_index: Int
+    content_index: Index
 
 
 class SummaryEvent(ItemEvent, frozen=True):
@@ -139,7 +147,7 @@ class SummaryEvent(ItemEvent, frozen=True):
         summary_index: The place of the part in the summary of the item, from 0.
     """
 
-    summary_index: Int
+    summary_index: Index
 
 
 class CommandEvent(Event, frozen=True):
@@ -150,5 +158,5 @@ class CommandEvent(Event, frozen=True):
         command_index: The place of the command in the item, from 0.
     """
 
-    output_index: Int
-    command_index: Int
+    output_index: Index
+    command_index: Index

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Literal
 
-from orx_rx.models.base import Int, Tolerant
+from orx_rx.models.base import Index, Tolerant
 from orx_rx.models.event_base import ContentEvent, Event, SummaryEvent
 from orx_rx.models.items import AnyItem
 from orx_rx.models.parts import AnyPart
@@ -14,7 +14,7 @@ class ResponseOutputItemAddedEvent(Event, frozen=True):
     """An item begins."""
 
     type: Literal["response.output_item.added"] = "response.output_item.added"
-    output_index: Int
+    output_index: Index
     item: AnyItem | None = None
 
 
@@ -22,7 +22,7 @@ class ResponseOutputItemDoneEvent(Event, frozen=True):
     """An item is finished; what it says replaces what came before."""
 
     type: Literal["response.output_item.done"] = "response.output_item.done"
-    output_index: Int
+    output_index: Index
     item: AnyItem | None = None
 
 

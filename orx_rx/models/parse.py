@@ -5,14 +5,14 @@ from __future__ import annotations
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
-from pydantic import TypeAdapter, ValidationError
+from pydantic import ConfigDict, TypeAdapter, ValidationError
 
 from orx_rx.models.event_base import Event
 from orx_rx.models.events import EVENT_CLASSES, KnownEvent
 from orx_rx.models.stream_events import ResponseErrorEvent, UnknownEvent
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Mapping, Set
 
 
 @cache
@@ -21,7 +21,8 @@ def known_event_validator() -> Callable[[bytes], Event]:
 
     It raises `pydantic.ValidationError` for everything else.
     """
-    return TypeAdapter[Event](KnownEvent).validator.validate_json
+    # keys repeat in every event; values, the padding of OpenAI above all, do not, and a cache of them only costs
+    return TypeAdapter[Event](KnownEvent, config=ConfigDict(cache_strings="keys")).validator.validate_json
 
 
 @cache
@@ -49,7 +50,7 @@ def event_of(fields: Mapping[str, Any]) -> Event | None:
     Raises:
         pydantic.ValidationError: An object of the wrong shape.
     """
-    type_ = fields.get("type", "")
+    type_ = "" if fields.get("type") is None else fields["type"]
     if not isinstance(type_, str):
         return None
     if type_ not in EVENT_CLASSES and not type_.startswith("response.") and isinstance(fields.get("error"), dict | str):
@@ -59,16 +60,30 @@ def event_of(fields: Mapping[str, Any]) -> Event | None:
 
 def problems(error: ValidationError) -> list[str]:
     """Say in one line each what does not fit, without the values."""
+    details = error.errors(include_url=False, include_context=False, include_input=False)
+    # where an unknown item or part refused a type because it is known
+    known = {detail["loc"][:-2] for detail in details if detail["type"] == "value_error"}
     lines = {
-        f"{'.'.join(_path(detail['loc'])) or 'the event'}: {detail['msg']}": None
-        for detail in error.errors(include_url=False, include_context=False, include_input=False)
-        if not any(isinstance(step, str) and step.startswith("Unknown") for step in detail["loc"])
+        f"{'.'.join(path) or 'the event'}: {detail['msg']}": None
+        for detail in details
+        if (path := _path(detail["loc"], known)) is not None
     }
     return list(lines)
 
 
-def _path(place: tuple[int | str, ...]) -> list[str]:
-    # pydantic names the branches of unions it went through; only the names of fields and indices are a place
-    return [
-        str(step) for step in place if isinstance(step, int) or (step.islower() and "[" not in step and "." not in step)
-    ]
+def _path(place: tuple[int | str, ...], known: Set[tuple[int | str, ...]]) -> list[str] | None:
+    """Leave out the branches of unions that pydantic names; None for a branch that is not meant by the type."""
+    path: list[str] = []
+    steps = enumerate(place)
+    for at, step in steps:
+        name = str(step)
+        if name.startswith("tagged-union["):
+            if place[:at] not in known:
+                return None
+            next(steps, None)  # the tag
+        elif name.startswith("Unknown"):
+            if place[:at] in known:
+                return None
+        else:
+            path.append(name)
+    return path

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Literal
 
-from orx_rx.models.base import Int, Tolerant
+from orx_rx.models.base import Index, Tolerant
 from orx_rx.models.event_base import ItemEvent
 
 
@@ -126,7 +126,7 @@ class ResponseImageGenCallPartialImageEvent(ItemEvent, frozen=True):
     """A preview of the image, in base64."""
 
     type: Literal["response.image_generation_call.partial_image"] = "response.image_generation_call.partial_image"
-    partial_image_index: Int
+    partial_image_index: Index
     partial_image_b64: str
     background: Tolerant[str | None] = None
     output_format: Tolerant[str | None] = None

@@ -8,6 +8,9 @@ absence is a `SchemaViolation`.
 from __future__ import annotations
 
 from orx_rx.models.base import Model
+from orx_rx.models.event_base import Event
+from orx_rx.models.item_base import Item
+from orx_rx.models.parts import Part
 from orx_rx.models.response import Response
 
 REQUIRED: dict[str, tuple[str, ...]] = {
@@ -98,9 +101,9 @@ REQUIRED: dict[str, tuple[str, ...]] = {
         "input_video": "video_url",
         "response": (
             "background completed_at? created_at error? frequency_penalty id incomplete_details? instructions? "
-            "max_output_tokens? max_tool_calls? metadata model object output parallel_tool_calls presence_penalty "
+            "max_output_tokens? max_tool_calls? metadata? model object output parallel_tool_calls presence_penalty "
             "previous_response_id? prompt_cache_key? reasoning? safety_identifier? service_tier status store "
-            "temperature text tool_choice tools top_logprobs top_p truncation usage?"
+            "temperature? text tool_choice tools top_logprobs top_p? truncation usage?"
         ),
     }.items()
 }
@@ -119,14 +122,19 @@ def missing_fields(model: Model) -> list[str]:
 
 
 def _collect(model: Model, path: str, found: dict[str, None]) -> None:
-    type_ = "response" if isinstance(model, Response) else getattr(model, "type", None)
-    if isinstance(type_, str):
-        for row in REQUIRED.get(type_, ()):
-            name = row.removesuffix("?")
-            if name not in model.model_fields_set or (name == row and getattr(model, name) is None):
-                found[path + name] = None
+    for row in REQUIRED.get(_type_of(model), ()):
+        name = row.removesuffix("?")
+        if name not in model.model_fields_set or (name == row and getattr(model, name) is None):
+            found[path + name] = None
     for name in model.model_fields_set:
         value = getattr(model, name, None)
         for inner in value if isinstance(value, list) else (value,):  # pyright: ignore[reportUnknownVariableType]
             if isinstance(inner, Model):
                 _collect(inner, f"{path}{name}.", found)
+
+
+def _type_of(model: Model) -> str:
+    if isinstance(model, Response):
+        return "response"
+    # what is nested deeper has types as well, and some read like those of items: a caller may be a `program`
+    return model.type if isinstance(model, Event | Item | Part) else ""

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Literal, cast
+from typing import TYPE_CHECKING, Any, Literal, Self, cast
 
-from pydantic import model_validator
+from pydantic.functional_validators import ModelWrapValidatorHandler, model_validator
 
 from orx_rx.models.base import Int, Tolerant
 from orx_rx.models.event_base import Event
@@ -34,11 +34,11 @@ class ResponseErrorEvent(Event, frozen=True):
     param: Tolerant[str | None] = None
     error_type: Tolerant[str | None] = None
 
-    @model_validator(mode="before")
+    @model_validator(mode="wrap")
     @classmethod
-    def _flatten(cls, data: Any) -> Any:
+    def _flatten(cls, data: Any, handler: ModelWrapValidatorHandler[Self]) -> Self:
         if not isinstance(data, dict):
-            return data
+            return handler(data)
         flat = cast("dict[str, Any]", data)
         nested: object = flat.get("error")
         found: dict[str, object] = {name: flat[name] for name in ("code", "message", "param") if name in flat}
@@ -47,7 +47,9 @@ class ResponseErrorEvent(Event, frozen=True):
         elif isinstance(nested, dict):
             inner = cast("Mapping[str, object]", nested)
             found |= {ours: inner[theirs] for theirs, ours in _ERROR_FIELDS.items() if inner.get(theirs) is not None}
-        return flat | {name: str(value) for name, value in found.items() if value is not None}
+        event = handler(flat | {name: str(value) for name, value in found.items() if value is not None})
+        event.model_fields_set.intersection_update(flat)  # what was read out of the nested object was not sent flat
+        return event
 
 
 class KeepaliveEvent(Event, frozen=True):

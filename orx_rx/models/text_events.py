@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Literal
 
-from orx_rx.models.base import Int, Tolerant
+from orx_rx.models.base import Index, Tolerant
 from orx_rx.models.event_base import ContentEvent, DeltaEvent
 from orx_rx.models.parts import AnyAnnotation, Logprob
 
@@ -29,7 +29,7 @@ class ResponseOutputTextAnnotationAddedEvent(ContentEvent, frozen=True):
     """An annotation of a text."""
 
     type: Literal["response.output_text.annotation.added"] = "response.output_text.annotation.added"
-    annotation_index: Int
+    annotation_index: Index
     annotation: Tolerant[AnyAnnotation | None] = None
 
 

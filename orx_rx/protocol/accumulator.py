@@ -16,21 +16,20 @@ from orx_rx.errors import OrxError
 from orx_rx.models import argument_events as argument
 from orx_rx.models import item_events as opening
 from orx_rx.models import lifecycle_events as lifecycle
-from orx_rx.models.event_base import DeltaEvent, ItemEvent
+from orx_rx.models.event_base import Event, ItemEvent
 from orx_rx.models.item_base import StatusItem
 from orx_rx.models.items import ITEM_CLASSES, UnknownItem
 from orx_rx.models.progress_events import ResponseImageGenCallPartialImageEvent
 from orx_rx.models.response import Response
-from orx_rx.models.text_events import ResponseOutputTextAnnotationAddedEvent, ResponseTextDeltaEvent
+from orx_rx.models.text_events import ResponseOutputTextAnnotationAddedEvent
 from orx_rx.protocol.channels import CHANNELS, DELTA_CHANNELS, DONE_CHANNELS, Channel, part_channel
-from orx_rx.protocol.cursor import Cursor
-from orx_rx.protocol.holding import Grown, Held, contents, item_named, overlay, said_of
+from orx_rx.protocol.cursor import REPEATABLE, Cursor
+from orx_rx.protocol.holding import Grown, Held, contents, fill, item_named, overlay, said_of
 from orx_rx.protocol.violations import Judge
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from orx_rx.models.event_base import Event
     from orx_rx.models.item_base import Item
     from orx_rx.models.parts import Part
 
@@ -53,9 +52,11 @@ class Accumulator:
 
     def reset(self) -> None:
         """Forget everything: the next event begins a new response."""
+        self._judge.reported.clear()
         self.last_sequence_number: int | None = None
         self.images: dict[tuple[int, int], str] = {}
         self.final_response: Response | None = None
+        self._ahead = False  # what came last had no number, so that resuming would bring it again
         self._base: Response | None = None
         self._began = self._late = False
         self._held: dict[int, Held] = {}
@@ -69,12 +70,12 @@ class Accumulator:
         if self.final_response is not None or not self._began:
             return self.final_response
         base = self._base or Response()
-        return base.model_copy(update={"output": [item for _, item in sorted(self.items.items())]})
+        return base.model_copy(update={"output": list(self.items.values())})
 
     @property
     def items(self) -> dict[int, Item]:
-        """The items so far, by output index; indices of items that are not known are left out."""
-        return {index: self._item(held) for index, held in self._held.items()}
+        """The items so far, by output index and in its order; indices of items that are not known are left out."""
+        return {index: self._item(held) for index, held in sorted(self._held.items())}
 
     @property
     def response_id(self) -> str | None:
@@ -83,8 +84,8 @@ class Accumulator:
 
     @property
     def cursor(self) -> Cursor | None:
-        """Where to resume; None where the id or the numbers are not known."""
-        if self.response_id is None or self.last_sequence_number is None:
+        """Where to resume; None where the id or the number of the last event is not known."""
+        if self.response_id is None or self.last_sequence_number is None or self._ahead:
             return None
         return Cursor(self.response_id, self.last_sequence_number)
 
@@ -106,12 +107,16 @@ class Accumulator:
         Raises:
             LifecycleViolation: What it says differs from what was streamed, and the profile does not let that pass.
         """
-        if event.sequence_number is not None:
-            self.last_sequence_number = event.sequence_number
-        channel = DELTA_CHANNELS.get(event.__class__)
+        number = event.sequence_number
+        if number is not None:
+            self.last_sequence_number = number
+            self._ahead = False
+        elif not isinstance(event, REPEATABLE):
+            self._ahead = True
+        channel = DELTA_CHANNELS.get(type(event))
         if channel is not None:
             return (self._grow(event, channel),)
-        take = self._TAKERS.get(event.__class__)
+        take = self._TAKERS.get(type(event))
         if take is None:
             return (self._progress(event),)
         self._last_place = None
@@ -134,16 +139,17 @@ class Accumulator:
     # deltas
 
     def _grow(self, event: Any, channel: Channel) -> Event:
-        place = (event.__class__, channel.where(event))
+        where = channel.where
+        place = where(event)
         if self._last is None or place != self._last_place:
             self._last, self._last_place = self._find(event, channel), place
         held, grown = self._last
         if held is not None:
             held.snapshot = None
-        if event.__class__ is ResponseTextDeltaEvent and event.logprobs:
-            grown.logprobs += event.logprobs
+        if channel is _TEXT and event.logprobs and isinstance(event.logprobs, list):
+            grown.logprobs += event.logprobs  # pyright: ignore[reportUnknownMemberType]
         growth = grown.growth
-        grew: DeltaEvent = event.growing(growth, growth.append(event.delta))
+        grew: Event = _growing(event, growth, growth.append(event.delta))
         return grew
 
     def _find(self, event: Any, channel: Channel) -> tuple[Held | None, Grown]:
@@ -163,6 +169,7 @@ class Accumulator:
         held = self._held.get(index)
         if held is None:
             held = self._held[index] = Held(kind, partial=self._late)
+        held.kind = held.kind or kind  # an item may be added as null
         held.snapshot = None
         return held
 
@@ -184,6 +191,8 @@ class Accumulator:
         return event
 
     def _take_response(self, event: lifecycle.ResponseEvent) -> Event:
+        if self.final_response is not None:
+            return event
         if not self._began:
             self._began = True
             self._late = not isinstance(event, lifecycle.ResponseCreatedEvent)
@@ -194,7 +203,10 @@ class Accumulator:
         )
         if not self._held:
             for index, item in enumerate(event.response.output or ()):
-                self._hold(index, item.type).added = item
+                held = self._hold(index, item.type)
+                held.added, held.seeded = item, True
+                for (_, number), (channel, text) in contents(item).items():
+                    self._part(held, channel, number).growth.append(text)  # deltas go on from here
         return event
 
     def _take_terminal(self, event: lifecycle.TerminalEvent) -> Event:
@@ -204,7 +216,8 @@ class Accumulator:
         self._began = True
         response = event.response
         # where the event and the embedded status disagree, the worse one counts
-        status = max(event.type.removeprefix("response."), response.status or "", key=_severity)
+        named, said = event.type.removeprefix("response."), response.status
+        status = said if isinstance(said, str) and _severity(said) > _severity(named) else named
         output = self._settle(event, response.output or [])
         final = response.model_copy(update={"id": response.id or known or "", "status": status, "output": output})
         self._base = self.final_response = final
@@ -218,6 +231,9 @@ class Accumulator:
         self._begin()
         held = self._hold(event.output_index, event.item.type if event.item else "")
         held.partial = False
+        if held.seeded:  # the stream tells it from its beginning after all
+            held.seeded = False
+            held.grown.clear()
         if event.item is not None:
             held.kind, held.added = event.item.type, event.item
         return event
@@ -244,16 +260,20 @@ class Accumulator:
     def _place_part(self, event: Any, place: str, number: int) -> Event:
         self._begin()
         part: Part = event.part
-        channel = part_channel(place, part.type) or _OTHER_PARTS[place]
+        known = self._held.get(event.output_index)
+        channel = part_channel(place, part.type, known.kind if known else "") or _OTHER_PARTS[place]
         held = self._hold(event.output_index, next(iter(channel.items)))
         grown = self._part(held, channel, number)
-        text: str | None = getattr(part, channel.field, None)
+        text: object = getattr(part, channel.field, None)
+        text = text if isinstance(text, str) else None  # a part of an unknown type may hold anything
         if event.type.endswith(".added"):
             if text and not grown.growth.size:
                 grown.growth.append(text)  # a part may begin with text; deltas add to it
-        elif not held.partial:
-            where = f"output[{event.output_index}].{place}[{number}]"
-            self._differ(grown.streamed(), text, event, "done_mismatch", where)
+        else:
+            if not held.partial:
+                where = f"output[{event.output_index}].{place}[{number}]"
+                self._differ(grown.streamed(), text, event, "done_mismatch", where)
+            grown.closed = text
         grown.part = part
         return cast("Event", event)
 
@@ -281,8 +301,8 @@ class Accumulator:
             where = f"output[{event.output_index}].{channel.place}{number}"
             self._differ(grown.growth.read(grown.growth.size), told, event, "done_mismatch", where)
         grown.told = told
-        if getattr(event, "logprobs", None):
-            grown.logprobs = list(event.logprobs)
+        if isinstance(logprobs := getattr(event, "logprobs", None), list) and logprobs:
+            grown.logprobs = list(logprobs)  # pyright: ignore[reportUnknownArgumentType]
         return cast("Event", event)
 
     # comparing
@@ -291,13 +311,16 @@ class Accumulator:
         """Compare what an item says with what was streamed of it."""
         if held.partial:
             return
-        known = {(grown.channel, number): grown.streamed() for (_, number), grown in held.grown.items()}
+        known = {
+            (grown.channel.name, number): (grown.channel, grown.streamed())
+            for (_, number), grown in held.grown.items()
+            if grown.channel.compared
+        }
         if held.done is not None:
             known |= contents(held.done)
-        for (channel, number), text in known.items():
-            if channel.compared:
-                at = f"{where}.{channel.place}[{number}]" if channel.index else f"{where}.{channel.place}"
-                self._differ(text, said_of(item, channel, number), event, code, at)
+        for (_, number), (channel, text) in known.items():
+            at = f"{where}.{channel.place}[{number}]" if channel.index else f"{where}.{channel.place}"
+            self._differ(text, said_of(item, channel, number), event, code, at)
 
     def _differ(self, streamed: Any, said: Any, event: Event, code: str, where: str) -> None:
         if streamed is None or streamed == (said or ""):
@@ -321,7 +344,7 @@ class Accumulator:
             if event.type != "response.failed":
                 message = f"expected the {len(self._held)} items that were streamed, got none"
                 self._judge.found("terminal_output_empty", message, event=event, place="response.output")
-            return [item for _, item in sorted(self.items.items())]
+            return list(self.items.values())
         matches = self._match(output, event)
         final: list[Item] = []
         for place, item in enumerate(output):
@@ -330,7 +353,8 @@ class Accumulator:
                 final.append(item)
                 continue
             self._compare(held, item, event, "terminal_mismatch", f"response.output[{place}]")
-            final.append(overlay(item, held, prefer_item=True))
+            done = held.done is not None
+            final.append(fill(item, self._item(held)) if done else overlay(item, held, prefer_item=True))
         order = [matches[place] for place in sorted(matches)]
         if order != sorted(order):
             message = f"expected the items in the order of their output index, got {order}"
@@ -342,25 +366,27 @@ class Accumulator:
         return final
 
     def _match(self, output: Sequence[Item], event: Event) -> dict[int, int]:
-        """Find the output index of each item of the terminal: by id, else by place where the type agrees."""
-        ids: dict[str, int] = {}
-        for index, held in self._held.items():
-            for item in (held.added, held.done):
-                for id_ in (item.id, getattr(item, "call_id", None)) if item else ():
-                    if isinstance(id_, str) and id_:
-                        ids[id_] = index
+        """Find the output index of each item of the terminal: by id, else by type, and by place where that agrees."""
+        names = {
+            name: index
+            for index, held in self._held.items()
+            for item in (held.added, held.done)
+            if item is not None
+            for name in _names(item)
+        }
         matches: dict[int, int] = {}
         for place, item in enumerate(output):
-            found = ids.get(item.id or "", ids.get(getattr(item, "call_id", None) or ""))
+            found = next((names[name] for name in _names(item) if name in names), None)
             if found is not None and found not in matches.values():
                 matches[place] = found
         order = sorted(self._held)
+        free = sorted(set(order) - set(matches.values()))
         for place, item in enumerate(output):
-            if place in matches or place >= len(order):
+            fitting = [index for index in free if self._held[index].kind in ("", item.type)]
+            if place in matches or not fitting:
                 continue
-            index = order[place]
-            if index in matches.values() or self._held[index].kind not in ("", item.type):
-                continue
+            index = order[place] if place < len(order) and order[place] in fitting else fitting[0]
+            free.remove(index)
             matches[place] = index
             streamed = self._held[index].done or self._held[index].added
             if item.id and streamed is not None and streamed.id:
@@ -388,11 +414,20 @@ class Accumulator:
     """What each class of event that is not a delta does."""
 
 
+_growing = Event.growing  # looked up on an event, a method is searched for among its fields first
+
+
 _SEVERITY: Mapping[str, int] = {"completed": 1, "incomplete": 2, "cancelled": 3, "failed": 4}
 
 
 def _severity(status: str) -> int:
     return _SEVERITY.get(status, 0)
+
+
+def _names(item: Item) -> list[tuple[str, str]]:
+    """List what an item is known by; with the type, because a call and its output have the same `call_id`."""
+    names: tuple[object, ...] = (item.id, getattr(item, "call_id", None))
+    return [(item.type, name) for name in names if name and isinstance(name, str)]
 
 
 _STATUSES: Mapping[str, str] = {"partial_image": "generating"}
@@ -412,5 +447,7 @@ _OTHER_PARTS: Mapping[str, Channel] = {
 """Where parts of a type without a channel are kept: as parts, without a text that grows."""
 
 
-def _length(said: Any) -> str:
-    return f"{len(said)} characters that differ" if said else "nothing"
+def _length(said: object) -> str:
+    if not said:
+        return "nothing"
+    return f"{len(said)} characters that differ" if isinstance(said, str) else "a value that is not text"

@@ -35,7 +35,7 @@ class Channel:
         field: The field that holds the text: of the part, or of the item.
         told: The field of the done event that says the whole, or the empty string where it says nothing.
         compared: Whether what is done can be compared with what was streamed.
-        where: Reads from an event whatever tells its place: equal values mean the same part of the same item.
+        where: Reads from an event its class and whatever tells its place: equal values mean one more of the same.
     """
 
     name: str
@@ -62,13 +62,9 @@ def _row(
     told: str = "",
 ) -> Channel:
     fields = [name for name in ("output_index", "item_id", index) if name in events[0].model_fields]
-    where = attrgetter(*fields) if fields else _nowhere
+    where = attrgetter("__class__", *fields)
     compared = place != "output"  # what commands print is streamed on two channels and told in one record
     return Channel(name, *events, frozenset(items.split()), place, index, parts, field or place, told, compared, where)
-
-
-def _nowhere(_: Event) -> object:
-    return None
 
 
 _THOUGHTS = ("reasoning_text", "text", "summary_text")
@@ -184,11 +180,14 @@ DONE_CHANNELS: Mapping[type[Event], Channel] = {channel.done: channel for channe
 """The channel that a done event ends."""
 
 
-def part_channel(place: str, part_type: str) -> Channel | None:
+def part_channel(place: str, part_type: str, item_type: str = "") -> Channel | None:
     """Find the channel that fills a part.
 
     Args:
         place: `content` or `summary`.
         part_type: The type of the part.
+        item_type: The type of its item, where it is known: a plain `text` may be an answer or a thought.
     """
-    return next((row for row in CHANNELS if row.place == place and row.parts[:1] == (part_type,)), None)
+    rows = [row for row in CHANNELS if row.place == place and part_type in row.parts]
+    usual = [row for row in rows if item_type in row.items] or [row for row in rows if row.parts[0] == part_type]
+    return usual[0] if usual else None

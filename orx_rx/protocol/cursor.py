@@ -4,6 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from orx_rx.models.stream_events import KeepaliveEvent, ResponseErrorEvent, StreamEnd, UnknownEvent
+
+REPEATABLE = (KeepaliveEvent, UnknownEvent, ResponseErrorEvent, StreamEnd)
+"""Events that do no harm when they come again, so that a cursor need not count them."""
+
 
 @dataclass(frozen=True, slots=True)
 class Cursor:

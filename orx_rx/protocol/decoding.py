@@ -11,7 +11,7 @@ from pydantic import ValidationError
 from orx_rx.errors import FrameDecodeError, SchemaViolation
 from orx_rx.models.parse import event_of, json_object, known_event_validator, problems
 from orx_rx.models.required import missing_fields
-from orx_rx.models.stream_events import ResponseErrorEvent, StreamEnd
+from orx_rx.models.stream_events import ResponseErrorEvent, StreamEnd, UnknownEvent
 from orx_rx.protocol.violations import Claim, Judge
 
 if TYPE_CHECKING:
@@ -38,7 +38,7 @@ class Decoder:
         self._judge = judge or Judge()
         self._validate = known_event_validator()
         self._examines = self._judge.verdict("field_missing") != "ignore"
-        self._examined: set[str] = set()
+        self._missed: set[tuple[str, str]] = set()  # type and field; each is found once
         self._done = False
         self._unfinished: Frame | None = None
 
@@ -51,8 +51,9 @@ class Decoder:
         """
         if not frame.complete:
             return self._last(frame)
+        validate = self._validate
         try:
-            event = self._validate(frame.data)
+            event = validate(frame.data)
         except ValidationError as error:
             return self._bent(frame, error)
         name = frame.event
@@ -94,9 +95,9 @@ class Decoder:
             self._judge.found(
                 "event_name_mismatch", f"expected event {event.type!r} as in the data, got {frame.event!r}", event=event
             )
-        if self._examines and event.type not in self._examined:
-            self._examined.add(event.type)
-            for field in missing_fields(event):
+        for field in missing_fields(event) if self._examines else ():
+            if (event.type, field) not in self._missed:
+                self._missed.add((event.type, field))
                 self._judge.found("field_missing", f"expected {field}, got none", event=event, place=field)
         return (event,)
 
@@ -104,26 +105,30 @@ class Decoder:
         """Decode what the union of known events refused: sentinel, unknown type, bare error; or say what is wrong."""
         kind = error.errors(include_url=False, include_context=False, include_input=False)[0]
         data = frame.data.strip()
+        claim = Claim(frame.event or None)
         if data == _DONE:
             self._done = True
             return ()
         if not data:
             message = "expected data, got an empty frame"
-            self._judge.found("empty_data", message, error=FrameDecodeError(message, frame))
+            self._judge.found("empty_data", message, event=claim, error=FrameDecodeError(message, frame))
             return ()
         if kind["type"] == "json_invalid":
             message = f"expected JSON in UTF-8, got {len(frame.data)} bytes that are not: {kind['msg']}"
-            self._judge.found("data_not_json", message, error=FrameDecodeError(message, frame))
+            self._judge.found("data_not_json", message, event=claim, error=FrameDecodeError(message, frame))
             return ()
         try:
             fields = json_object(frame.data)
         except ValidationError:
             message = f"expected a JSON object, got a JSON value of another kind in {len(frame.data)} bytes"
-            self._judge.found("not_an_object", message, error=SchemaViolation(message, frame=frame))
+            self._judge.found("not_an_object", message, event=claim, error=SchemaViolation(message, frame=frame))
             return ()
-        named = {**fields, "type": frame.event} if frame.event and "type" not in fields else fields
+        untyped = fields.get("type") is None
+        named = {**fields, "type": frame.event} if frame.event and untyped else fields
         try:
             event = event_of(fields) or event_of(named)
+            if frame.event == "error" and isinstance(event, UnknownEvent):  # the bare error, whose type is its category
+                event = event_of({"type": "error", "error": fields, "sequence_number": event.sequence_number})
         except ValidationError as wrong:
             self._wrong_shape(frame, named, problems(wrong))
             return ()
@@ -131,20 +136,24 @@ class Decoder:
             message = (
                 f"expected an event with a type, got an object with the fields {', '.join(sorted(fields)) or 'none'}"
             )
-            self._judge.found("type_missing", message, error=SchemaViolation(message, frame=frame))
+            claim = _claim(named)
+            untold = SchemaViolation(message, frame=frame, sequence_number=claim.sequence_number)
+            self._judge.found("type_missing", message, event=claim, error=untold)
             return ()
-        if "type" not in fields and not isinstance(event, ResponseErrorEvent):
+        if untyped and not isinstance(event, ResponseErrorEvent):
             self._judge.found("type_only_in_name", "expected a type in the data, got only an event field", event=event)
         return self._checked(frame, event)
 
     def _wrong_shape(self, frame: Frame, fields: Mapping[str, object], what: list[str]) -> None:
-        type_, number = fields.get("type"), fields.get("sequence_number")
-        message = f"expected a {type_} event, got one that does not fit: {'; '.join(what)}"
+        claim = _claim(fields)
+        message = f"expected a {claim.type} event, got one that does not fit: {'; '.join(what)}"
         error = SchemaViolation(
-            message,
-            frame=frame,
-            event_type=type_ if isinstance(type_, str) else None,
-            sequence_number=number if isinstance(number, int) else None,
-            problems=what,
+            message, frame=frame, event_type=claim.type, sequence_number=claim.sequence_number, problems=what
         )
-        self._judge.found("wrong_shape", message, event=Claim(error.event_type, error.sequence_number), error=error)
+        self._judge.found("wrong_shape", message, event=claim, error=error)
+
+
+def _claim(fields: Mapping[str, object]) -> Claim:
+    """Read what an object says of itself, as far as it can be read."""
+    type_, number = fields.get("type"), fields.get("sequence_number")
+    return Claim(type_ if isinstance(type_, str) else None, number if type(number) is int else None)

@@ -3,8 +3,14 @@
 from __future__ import annotations
 
 from base64 import b64decode
+from binascii import Error as BinasciiError
+from typing import TYPE_CHECKING
 
+from orx_rx.errors import SchemaViolation
 from orx_rx.models.argument_events import ShellOutputDelta
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 
 class Text:
@@ -69,11 +75,26 @@ class Sound:
 
     def read(self, end: int) -> bytes:
         """Decode the first pieces."""
-        return b"".join(b64decode(piece) for piece in self._pieces[:end])
+        return _sound(self._pieces[:end])
 
     def tail(self, end: int, size: int) -> bytes:
         """Decode the last of the first pieces."""
-        return b"".join(b64decode(piece) for piece in self._pieces[max(0, end - size) : end])
+        return _sound(self._pieces[max(0, end - size) : end])
+
+
+def _sound(pieces: Sequence[str]) -> bytes:
+    """Decode pieces that are base64 each, or a base64 text that was cut anywhere."""
+    decoded: list[bytes] = []
+    text = ""
+    for piece in pieces:
+        text += piece
+        if len(text) % 4 == 0:
+            try:
+                decoded.append(b64decode(text))
+            except BinasciiError:
+                raise SchemaViolation(f"expected sound in base64, got {len(text)} characters that are not") from None
+            text = ""
+    return b"".join(decoded)
 
 
 class Printed:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
+from orx_rx.models.base import Model
 from orx_rx.models.items import ITEM_CLASSES, UnknownItem
 from orx_rx.models.machine_items import ShellAction, ShellOutput
-from orx_rx.models.parts import PART_CLASSES, Part
+from orx_rx.models.parts import PART_CLASSES, Part, UnknownPart
 from orx_rx.protocol.channels import CHANNELS, Channel
 from orx_rx.protocol.growth import Printed, Sound, Text
 
@@ -16,19 +17,22 @@ if TYPE_CHECKING:
     from orx_rx.models.item_base import Item
     from orx_rx.models.parts import Logprob
 
+M = TypeVar("M", bound=Model)
+
 _GROWTHS: Mapping[str, Callable[[], Text | Sound | Printed]] = {"audio": Sound, "shell_output": Printed}
 
 
 class Grown:
     """One part of an item, or one field of it, as far as it was streamed."""
 
-    __slots__ = ("annotations", "channel", "growth", "logprobs", "part", "told")
+    __slots__ = ("annotations", "channel", "closed", "growth", "logprobs", "part", "told")
 
     def __init__(self, channel: Channel) -> None:
         self.channel = channel
         self.growth: Any = _GROWTHS.get(channel.name, Text)()
         self.told: Any = None  # what the done event said
         self.part: Part | None = None  # the part as added or as done
+        self.closed: str | None = None  # what the part said when it was done
         self.annotations: dict[int, Any] = {}
         self.logprobs: list[Logprob] = []
 
@@ -42,11 +46,12 @@ class Grown:
 class Held:
     """One item, as far as it is known."""
 
-    __slots__ = ("added", "done", "grown", "kind", "partial", "snapshot", "status")
+    __slots__ = ("added", "done", "grown", "kind", "partial", "seeded", "snapshot", "status")
 
     def __init__(self, kind: str, *, partial: bool) -> None:
         self.kind = kind
         self.partial = partial  # it began before the stream did
+        self.seeded = False  # what is known of it comes from a snapshot of the server
         self.added: Item | None = None
         self.done: Item | None = None
         self.status: str | None = None
@@ -61,18 +66,24 @@ def said_of(item: Item, channel: Channel, number: int) -> Any:
     values = _list_of(item, channel.place)
     if number >= len(values):
         return None
-    return getattr(values[number], channel.field, None) if channel.parts else values[number]
+    value = values[number]
+    if channel.parts and isinstance(value, dict):  # the parts of an item of an unknown type stay as they came
+        return cast("dict[str, Any]", value).get(channel.field)
+    return getattr(value, channel.field, None) if channel.parts else value
 
 
-def contents(item: Item) -> dict[tuple[Channel, int], Any]:
-    """Read all that an item says of what could have been streamed, leaving out what is empty."""
-    found: dict[tuple[Channel, int], Any] = {}
+def contents(item: Item) -> dict[tuple[str, int], tuple[Channel, Any]]:
+    """Read all that an item says of what could have been streamed, by channel and number.
+
+    What is empty is left out, and so is what cannot be compared with what was streamed.
+    """
+    found: dict[tuple[str, int], tuple[Channel, Any]] = {}
     for channel in CHANNELS:
-        if item.type not in channel.items:
+        if item.type not in channel.items or not channel.compared:
             continue
         for number in range(len(_list_of(item, channel.place)) if channel.index else 1):
             if text := said_of(item, channel, number):
-                found[channel, number] = text
+                found[channel.name, number] = channel, text
     return found
 
 
@@ -104,7 +115,11 @@ def overlay(item: Item, held: Held, *, prefer_item: bool) -> Item:
         said, streamed = getattr(item, grown.channel.field, None), grown.streamed()
         update[grown.channel.field] = (said or streamed) if prefer_item else (streamed or said)
     for place, numbered in lists.items():
-        values = list(_elements(_list_of(item, place), numbered, prefer_item=prefer_item))
+        said = _list_of(item, place)
+        if place == "output":
+            update[place] = said if said and prefer_item else _printed(numbered) or said
+            continue
+        values = list(_elements(said, numbered, prefer_item=prefer_item))
         if place == "commands":
             action: Any = getattr(item, "action", None)
             action = action if isinstance(action, ShellAction) else ShellAction()
@@ -117,15 +132,43 @@ def overlay(item: Item, held: Held, *, prefer_item: bool) -> Item:
     return item.model_copy(update=changes) if changes else item
 
 
+def fill(last: M, before: M) -> M:
+    """Complete what a server said last with what it said before: the fields that it leaves out or empty."""
+    if type(last) is not type(before) or isinstance(last, UnknownItem | UnknownPart):
+        return last
+    update: dict[str, Any] = {}
+    for name, earlier in before:
+        said = getattr(last, name, None)
+        value = _fill_value(said, earlier, deep=name in ("content", "summary", "commands"))
+        if value is not said:
+            update[name] = value
+    return last.model_copy(update=update) if update else last
+
+
+def _fill_value(said: Any, earlier: Any, *, deep: bool) -> Any:
+    if _says_nothing(said):
+        return said if _says_nothing(earlier) else earlier
+    if deep and all(isinstance(value, list) for value in (said, earlier)):
+        filled = [_fill_value(*pair, deep=False) for pair in zip(said, earlier, strict=False)]
+        return [*filled, *said[len(filled) :], *earlier[len(filled) :]]
+    return fill(said, earlier) if isinstance(said, Model) and isinstance(earlier, Model) else said
+
+
+def _says_nothing(value: object) -> bool:
+    return value is None or value in ("", [], {})
+
+
 def _elements(said: list[Any], numbered: dict[int, Grown], *, prefer_item: bool) -> Iterator[Any]:
+    if prefer_item and len(numbered) <= len(said) <= max(numbered):
+        # the server numbers its parts in some other way than by their place, and lists no less of them than it streamed
+        numbered = dict(enumerate(grown for _, grown in sorted(numbered.items())))
     for number in sorted({*range(len(said)), *numbered}):
         element = said[number] if number < len(said) else None
         grown = numbered.get(number)
-        if grown is None:
-            yield element
+        if grown is None or (prefer_item and isinstance(element, dict)):  # content of an unknown item stays as it came
+            yield element  # pyright: ignore[reportUnknownVariableType]
         elif not grown.channel.parts:
-            streamed = _shell_output(grown) if grown.channel.name == "shell_output" else grown.streamed()
-            yield (element or streamed) if prefer_item else (streamed or element)
+            yield (element or grown.streamed()) if prefer_item else (grown.streamed() or element)
         else:
             yield _part_of(element, grown, prefer_item=prefer_item)
 
@@ -138,8 +181,7 @@ def _part_of(element: Any, grown: Grown, *, prefer_item: bool) -> Part:
     base: Part = element if isinstance(element, Part) else grown.part or _part_named(grown.channel.parts[0])
     field = grown.channel.field
     said = getattr(base, field, None)
-    closed = getattr(grown.part, field, None) if grown.part is not None else None
-    streamed = closed or grown.streamed()
+    streamed = grown.closed or grown.streamed()
     update: dict[str, Any] = {}
     text = (said or streamed) if prefer_item else (streamed or said)
     if text and text != said:
@@ -153,8 +195,13 @@ def _part_of(element: Any, grown: Grown, *, prefer_item: bool) -> Part:
     return base.model_copy(update=update) if update else base
 
 
-def _shell_output(grown: Grown) -> Any:
-    if grown.told:
-        return grown.told[0]
-    printed = grown.growth.read(grown.growth.size)
-    return ShellOutput(stdout=printed.stdout, stderr=printed.stderr)
+def _printed(numbered: Mapping[int, Grown]) -> list[Any]:
+    """List what the commands printed; one command may print several records, so places do not tell them apart."""
+    outputs: list[Any] = []
+    for _, grown in sorted(numbered.items()):
+        if grown.told and isinstance(grown.told, list):
+            outputs += grown.told  # pyright: ignore[reportUnknownMemberType]
+        elif grown.growth.size:
+            printed = grown.growth.read(grown.growth.size)
+            outputs.append(ShellOutput(stdout=printed.stdout, stderr=printed.stderr))
+    return outputs

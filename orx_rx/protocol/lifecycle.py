@@ -12,7 +12,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import Enum
-from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from orx_rx.errors import OrxError, ServerError, StreamInterrupted, TransportError
@@ -24,9 +23,9 @@ from orx_rx.models.items import ITEM_CLASSES
 from orx_rx.models.parts import PART_CLASSES
 from orx_rx.models.stream_events import KeepaliveEvent, ResponseErrorEvent, StreamEnd, UnknownEvent
 from orx_rx.models.text_events import ResponseOutputTextAnnotationAddedEvent
-from orx_rx.protocol.channels import DELTA_CHANNELS, DONE_CHANNELS
-from orx_rx.protocol.cursor import Cursor
-from orx_rx.protocol.violations import Judge
+from orx_rx.protocol.channels import CHANNELS, DELTA_CHANNELS, DONE_CHANNELS
+from orx_rx.protocol.cursor import REPEATABLE, Cursor
+from orx_rx.protocol.violations import Claim, Judge
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -232,7 +231,6 @@ _FIXED: Mapping[type[Event], Route] = {
 }
 
 
-@cache
 def route(event: type[Event]) -> Route | None:
     """Look up what the events of a class do; None for those that take no part in the lifecycle."""
     if event in _FIXED:
@@ -252,6 +250,17 @@ def route(event: type[Event]) -> Route | None:
     return Route(Action.CONTENT)
 
 
+class _Routes(dict["type[Event]", "Route | None"]):
+    """The routes of the classes that came; a dict is looked up faster than a cache is called."""
+
+    def __missing__(self, event: type[Event]) -> Route | None:
+        what = self[event] = route(event)
+        return what
+
+
+_ROUTES = _Routes()
+
+
 class _Part:
     __slots__ = ("kind", "machine", "state")
 
@@ -262,12 +271,13 @@ class _Part:
 
 
 class _Item:
-    __slots__ = ("id", "implicit", "kind", "parts", "rotates", "state")
+    __slots__ = ("call_id", "id", "implicit", "kind", "parts", "rotates", "state")
 
     def __init__(self, *, implicit: bool) -> None:
         self.state = State.ABSENT
         self.kind = ""
         self.id: str | None = None
+        self.call_id: object = None
         self.rotates = False  # its id was seen to change
         self.implicit = implicit  # it began before this stream did
         self.parts: dict[tuple[str, int], _Part] = {}
@@ -298,6 +308,7 @@ class LifecycleGuard:
         self._id_rotates = False
         self._resumable = False
         self._last_number: int | None = None
+        self._ahead = False  # what came last had no number, so that resuming would bring it again
         self._error: ResponseErrorEvent | None = None
         self._stream_end = StreamEnd()
         self._last_place: object = None
@@ -308,22 +319,27 @@ class LifecycleGuard:
         Raises:
             LifecycleViolation: The profile does not let it pass.
         """
-        what = route(event.__class__)
-        if what is None:
-            if isinstance(event, StreamEnd):
-                self._stream_end = event
-                return ()
-            self._count(event)
-            return (event,)
-        # one more delta at the place of the last event changes no state
-        place = (event.__class__, what.where(event)) if what.where is not None else None
-        if place is None or place != self._last_place:
-            if not self._respond(event, what.action):
-                return ()
-            if what.item_action is not None:
-                self._use_item(event, what)
-            self._last_place = place
-        self._count(event)
+        what = _ROUTES[type(event)]
+        if what is not None:
+            where = what.where
+            place = None if where is None else where(event)
+            # one more delta at the place of the last event changes no state
+            if place is None or place != self._last_place:
+                if not self._respond(event, what.action):
+                    return ()
+                if what.item_action is not None:
+                    self._use_item(event, what)
+                self._last_place = place
+        elif isinstance(event, StreamEnd):
+            self._stream_end = event
+            return ()
+        self._events += 1
+        number = event.sequence_number
+        if number is not None:
+            self._last_number = number
+            self._ahead = False
+        elif not isinstance(event, REPEATABLE):
+            self._ahead = True
         return (event,)
 
     def end(self) -> Sequence[Event]:
@@ -348,12 +364,12 @@ class LifecycleGuard:
                 self._judge.found("event_after_terminal", message, error=error)
             return ()
         if self._error is not None:
-            self._judge.throw(self._server_error(self._error))
+            told = self._server_error(self._error)
+            told.__cause__ = error
+            self._judge.throw(told)
         if isinstance(error, TransportError) and self._events:
-            interrupted = StreamInterrupted(
-                f"expected a terminal, got a broken connection after {self._progress()}: {error}",
-                cursor=self._cursor(),
-                resumable=self._resumable,
+            interrupted = self._interrupted(
+                f"expected a terminal, got a broken connection after {self._progress()}: {error}"
             )
             interrupted.__cause__ = error
             self._judge.throw(interrupted)
@@ -372,7 +388,7 @@ class LifecycleGuard:
         if self._state is State.ENDED:
             if end.unfinished_bytes:
                 message = f"expected a blank line after the last frame, got the end after {end.unfinished_bytes} bytes"
-                self._judge.found("unfinished_frame", message)
+                self._judge.found("unfinished_frame", message, event=Claim(end.unfinished_type))
             if not end.done:
                 self._judge.found("missing_done", "expected [DONE] after the terminal, got the end of the stream")
             return ()
@@ -385,8 +401,7 @@ class LifecycleGuard:
         )
         what = "[DONE]" if end.done else "the end of the stream"
         message = f"expected a terminal, got {what} after {self._progress()}{unfinished}"
-        error = StreamInterrupted(message, cursor=self._cursor(), resumable=self._resumable)
-        self._judge.found("missing_terminal", message, error=error)
+        self._judge.found("missing_terminal", message, error=self._interrupted(message))
         return ()
 
     def _respond(self, event: Event, action: Action) -> bool:
@@ -491,14 +506,15 @@ class LifecycleGuard:
         elif other:
             message = f"expected the {held.kind} that was added, got a {body.type}"
             self._judge.found("wrong_item_kind", message, event=event, place=f"output[{index}]")
-        elif held.state is not State.ABSENT and action is Action.ADD and held.id and body.id and body.id != held.id:
-            message = f"expected output index {index} to stay with item {held.id}, got item {body.id}"
+        elif held.state is not State.ABSENT and action is Action.ADD and (names := _two_names(held, body)):
+            message = f"expected output index {index} to stay with item {names[0]}, got item {names[1]}"
             self._judge.found("place_taken", message, event=event, place=f"output[{index}]")
         held.kind = held.kind or body.type
+        held.call_id = held.call_id or getattr(body, "call_id", None)
 
     def _check_id(self, event: Event, held: _Item, index: int, id_: str) -> None:
-        known = self._places.get(id_)
-        if known is not None and known != index:
+        known = self._places.get(id_, index) if id_ else index
+        if known != index:
             message = f"expected item {id_} at output index {known}, got index {index}"
             self._judge.found("item_id_conflict", message, event=event, place=f"output[{index}]")
         elif held.rotates:
@@ -508,7 +524,8 @@ class LifecycleGuard:
             message = f"expected item id {held.id}, got {id_}"
             self._judge.found("item_id_changed", message, event=event, place=f"output[{index}]")
         held.id = held.id or id_
-        self._places[id_] = index
+        if id_:
+            self._places[id_] = index
 
     def _check_kind(self, event: Event, held: _Item, index: int, kinds: frozenset[str]) -> None:
         if not held.kind:
@@ -529,7 +546,8 @@ class LifecycleGuard:
             return
         place = f"output[{index}].{what.place}[{number}]" if what.index else f"output[{index}].{what.place}"
         if isinstance(step, Broken):
-            if not (held.implicit and part.state is State.ABSENT):
+            textless = step.code == "part_not_finished" and part.kind not in _TEXTS
+            if not textless and not (held.implicit and part.state is State.ABSENT):
                 message = f"expected {_EXPECTED[step.code]}, got {event.type}"
                 self._judge.found(step.code, message, event=event, place=place)
             step = step.then
@@ -548,12 +566,8 @@ class LifecycleGuard:
                 continue
             part.state = State.DONE
             message = f"expected the part to be done before its item, got {event.type}"
-            self._judge.found("part_not_closed", message, event=event, place=f"output[{index}].{place}[{number}]")
-
-    def _count(self, event: Event) -> None:
-        self._events += 1
-        if event.sequence_number is not None:
-            self._last_number = event.sequence_number
+            at = f"output[{index}].{place}" if part.machine == "field" else f"output[{index}].{place}[{number}]"
+            self._judge.found("part_not_closed", message, event=event, place=at)
 
     def _progress(self) -> str:
         if not self._events:
@@ -563,9 +577,13 @@ class LifecycleGuard:
         return f"{self._events} events, the last one {number}, with {done} of {len(self._items)} items done"
 
     def _cursor(self) -> Cursor | None:
-        if not self._response_id or self._last_number is None:
+        if not self._response_id or self._last_number is None or self._ahead:
             return None
         return Cursor(self._response_id, self._last_number)
+
+    def _interrupted(self, message: str) -> StreamInterrupted:
+        cursor = self._cursor()
+        return StreamInterrupted(message, cursor=cursor, resumable=self._resumable and cursor is not None)
 
     def _server_error(self, event: ResponseErrorEvent) -> ServerError:
         return ServerError(
@@ -576,6 +594,16 @@ class LifecycleGuard:
             sequence_number=event.sequence_number,
         )
 
+
+def _two_names(held: _Item, body: Item) -> tuple[object, object] | None:
+    """Find the names of two items that are certainly not the same one."""
+    call_id: object = getattr(body, "call_id", None)
+    names = (held.id, body.id) if held.id and body.id else (held.call_id, call_id)
+    return names if names[0] and names[1] and names[0] != names[1] else None
+
+
+_TEXTS = frozenset(part for channel in CHANNELS for part in channel.parts)
+"""The types of the parts whose text comes by events of this library's knowledge; others have nothing to finish."""
 
 _EXPECTED = {
     "item_not_open": "response.output_item.added first",

@@ -50,30 +50,42 @@ class ItemReader:
     """Reads finished items, each one once: when it is done, or with the terminal if it never was."""
 
     def __init__(self) -> None:
-        self._places: set[int] = set()
-        self._ids: set[str] = set()
+        self._done: dict[int, Item] = {}  # by output index
+        self._ended = False
 
     def feed(self, event: Event) -> Sequence[Item]:
         """Read one event."""
         if isinstance(event, ResponseOutputItemDoneEvent) and event.item is not None:
-            if event.output_index in self._places:
+            if event.output_index in self._done:
                 return ()
-            self._places.add(event.output_index)
-            self._ids.update(_ids(event.item))
+            self._done[event.output_index] = event.item
             return (event.item,)
-        if isinstance(event, TerminalEvent):
-            output = event.response.output or []
-            return [item for place, item in enumerate(output) if not self._known(place, item)]
+        if isinstance(event, TerminalEvent) and not self._ended:
+            self._ended = True
+            return self._not_done(event.response.output or [])
         return ()
 
     def end(self) -> Sequence[Item]:
         """Do nothing: items that no terminal carries are not finished."""
         return ()
 
-    def _known(self, place: int, item: Item) -> bool:
-        ids = _ids(item)
-        return not ids.isdisjoint(self._ids) or place in self._places
+    def _not_done(self, output: Sequence[Item]) -> Sequence[Item]:
+        """Find what was not done: items are the same if they share a name; the names may rotate, so else by type."""
+        done = {name for item in self._done.values() for name in _names(item)}
+        listed = {name for item in output for name in _names(item)}
+        rotated = [item.type for item in self._done.values() if listed.isdisjoint(_names(item))]
+        found: list[Item] = []
+        for item in output:
+            if not done.isdisjoint(_names(item)):
+                continue
+            if item.type in rotated:
+                rotated.remove(item.type)
+            else:
+                found.append(item)
+        return found
 
 
-def _ids(item: Item) -> set[str]:
-    return {name for name in (item.id, getattr(item, "call_id", None)) if name}
+def _names(item: Item) -> set[tuple[str, str]]:
+    # with the type, because a call and its output have the same call_id
+    names: tuple[object, ...] = (item.id, getattr(item, "call_id", None))
+    return {(item.type, name) for name in names if isinstance(name, str) and name}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from orx_rx.models.stream_events import StreamEnd
+from orx_rx.models.stream_events import ResponseErrorEvent, StreamEnd
 from orx_rx.protocol.violations import Judge
 
 if TYPE_CHECKING:
@@ -16,9 +16,9 @@ if TYPE_CHECKING:
 class SequenceChecker:
     """Checks the sequence numbers of a stream; every event counts, keepalives and unknown ones too.
 
-    A stream may begin at any number, as a resumed one does. Missing numbers are reported once. An event that comes
-    twice with the same number is dropped where the profile lets it pass; repeats are told by number and never by text
-    alone.
+    A stream may begin at any number, as a resumed one does. Missing numbers are reported once, and never of an error:
+    its reason must not hide behind its form. An event that comes twice with the same number is dropped where the
+    profile lets it pass; repeats are told by number and never by text alone.
 
     Args:
         judge: Decides what a violation costs.
@@ -28,7 +28,8 @@ class SequenceChecker:
         self._judge = judge or Judge()
         self._last = -1
         self._last_event: Event | None = None
-        self._unnumbered = False
+        self._unnumbered = 0  # events without a number since the last one that had one
+        self._told = False
 
     def feed(self, event: Event) -> Sequence[Event]:
         """Check one event.
@@ -42,6 +43,7 @@ class SequenceChecker:
         if number == self._last + 1 or self._last_event is None:
             self._last = number
             self._last_event = event
+            self._unnumbered = 0
             return (event,)
         return self._jump(event, number)
 
@@ -54,19 +56,20 @@ class SequenceChecker:
         self._judge.throw(error)
 
     def _missing(self, event: Event) -> Sequence[Event]:
-        if not self._unnumbered and not isinstance(event, StreamEnd):
-            self._unnumbered = True
+        self._unnumbered += 1
+        if not self._told and not isinstance(event, ResponseErrorEvent | StreamEnd):
+            self._told = True
             self._judge.found("sequence_missing", "expected a sequence number, got none", event=event)
         return (event,)
 
     def _jump(self, event: Event, number: int) -> Sequence[Event]:
         last = self._last
         if number > last:
-            # where numbers are missing, a gap says nothing
-            if not self._unnumbered:
+            # events without a number fill as many places
+            if number - last - 1 > self._unnumbered:
                 message = f"expected sequence number {last + 1}, got {number}: {number - last - 1} missing"
                 self._judge.found("sequence_gap", message, event=event)
-            self._last, self._last_event = number, event
+            self._last, self._last_event, self._unnumbered = number, event, 0
             return (event,)
         if number == last and event == self._last_event:
             self._judge.found(
