@@ -31,9 +31,9 @@ def accumulate(
 
         a: delta "Hel"   b: delta "lo"   x: snapshot "Hel"   y: snapshot "Hello"   t, T: the terminal
 
-        ---a---b---t|
+        ---a---b---t---|
         [ accumulate() ]
-        ---x---y---T|
+        ---x---y---T---|
 
     Args:
         into: An accumulator to use, so that its owner can look at the response at any moment. It is reset at every

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-import asyncio
+from asyncio import CancelledError
 from collections import deque
+from functools import partial
 from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar
 
 from reactivex import Observable
@@ -17,12 +18,14 @@ if TYPE_CHECKING:
 
     from reactivex import abc
 
-    from orx_rx.step import Operator
-
 T = TypeVar("T")
+A = TypeVar("A")
 
 
-def fan_out(*, history: Literal["all"] | int | None = "all", keep_alive: bool = False) -> Operator[T, T]:
+# The callable is spelled out: behind an alias mypy does not see that it is generic, and loses its type within a pipe.
+def fan_out(
+    *, history: Literal["all"] | int | None = "all", keep_alive: bool = False
+) -> Callable[[Observable[T]], Observable[T]]:
     """Share one upstream subscription among any number of subscribers.
 
     The first subscriber subscribes upstream, and nobody ever does again: one request, one answer, one bill. Who joins
@@ -32,10 +35,10 @@ def fan_out(*, history: Literal["all"] | int | None = "all", keep_alive: bool = 
 
     ::
 
-        ---a---b---c---d---|
-        [    fan_out()     ]
-        ---a---b---c---d---|      subscribed at once
-                 (abc)-d---|      subscribed after c
+        ---a---b---c-------d---|
+        [      fan_out()       ]
+        ---a---b---c-------d---|      subscribed at once
+                    (abc)--d---|      subscribed after c
 
     Args:
         history: What late subscribers get of the past: `"all"`, the last so many elements, or None for nothing.
@@ -43,8 +46,10 @@ def fan_out(*, history: Literal["all"] | int | None = "all", keep_alive: bool = 
 
     Raises:
         ValueError: `history` is none of these.
+        StreamInterrupted: To who subscribes after the last one left.
     """
-    if history is not None and history != "all" and (isinstance(history, bool) or history < 1):
+    counts = isinstance(history, int) and not isinstance(history, bool) and history > 0
+    if not (counts or history is None or history == "all"):
         raise ValueError(f"expected history to be 'all', a number from 1, or None, got {history!r}")
     kept = None if history == "all" else history or 0
 
@@ -67,106 +72,97 @@ class _Hub(Generic[T]):
         self._history = history
         self._keep_alive = keep_alive
         self._listeners: tuple[abc.ObserverBase[T], ...] = ()  # replaced, never changed, so a round is not disturbed
-        self._waiting: deque[Callable[[], None]] = deque()
+        self._waiting: deque[tuple[Callable[[Any], None], Any]] = deque()
         self._working = False
-        self._upstream: SingleAssignmentDisposable | None = None
-        self._end: Callable[[abc.ObserverBase[T]], None] | None = None
+        self._connected = False
+        self._upstream = SingleAssignmentDisposable()
+        self._ended = False
+        self._error: Exception | None = None  # what it ended with, if not with completion
 
     def join(self, observer: abc.ObserverBase[T], scheduler: abc.SchedulerBase | None = None) -> abc.DisposableBase:
         """Let an observer listen."""
-        left = Disposable(lambda: self._leave(observer))
-        self._do(lambda: self._welcome(observer, left))
-        if self._upstream is None:
-            self._upstream = SingleAssignmentDisposable()
+        self._do(self._welcome, observer)
+        if not self._connected:
+            self._connected = True
             self._upstream.disposable = self._source.subscribe(
-                self._on_next, self._on_error, self._on_completed, scheduler=scheduler
+                partial(self._do, self._spread),
+                partial(self._do, self._finish),
+                partial(self._do, self._finish, None),
+                scheduler=scheduler,
             )
-        return left
+        return Disposable(partial(self._do, self._leave, observer))
 
-    def _do(self, work: Callable[[], None]) -> None:
-        self._waiting.append(work)
+    def _do(self, work: Callable[[A], None], about: A) -> None:
+        self._waiting.append((work, about))
         if self._working:
             return
         self._working = True
         try:
             while self._waiting:
-                self._waiting.popleft()()
+                next_work, its_subject = self._waiting.popleft()
+                next_work(its_subject)
         finally:
             self._working = False
 
-    def _on_next(self, element: T) -> None:
-        if self._working:
-            self._waiting.append(lambda: self._spread(element))
+    def _welcome(self, observer: abc.ObserverBase[T]) -> None:
+        try:
+            for element in self._history:
+                observer.on_next(element)
+        except (Exception, CancelledError) as error:
+            self._detach(observer, error)
+            return
+        if self._ended:
+            self._tell(observer, self._error)
         else:
-            self._do(lambda: self._spread(element))
-
-    def _on_error(self, error: Exception) -> None:
-        self._do(lambda: self._finish(lambda observer: observer.on_error(error)))
-
-    def _on_completed(self) -> None:
-        self._do(lambda: self._finish(lambda observer: observer.on_completed()))
-
-    def _welcome(self, observer: abc.ObserverBase[T], left: Disposable) -> None:
-        for element in tuple(self._history):
-            if left.is_disposed or not self._hand(observer, element):
-                return
-        if self._end is not None:
-            self._tell(observer, self._end)
-        elif not left.is_disposed:
             self._listeners = (*self._listeners, observer)
 
     def _spread(self, element: T) -> None:
-        if self._end is not None:
+        if self._ended:
             return
         self._history.append(element)
         for observer in self._listeners:
-            self._hand(observer, element)
+            try:
+                observer.on_next(element)
+            except (Exception, CancelledError) as error:
+                self._detach(observer, error)
 
-    def _hand(self, observer: abc.ObserverBase[T], element: T) -> bool:
-        """Hand an element to an observer; detach it and say no if it raises."""
-        try:
-            observer.on_next(element)
-        except Exception as error:
-            self._detach(observer, error)
-        except asyncio.CancelledError as cancelled:
-            # a subscriber that raises this on its own has failed like any other; a task that is cancelled is not
-            task = asyncio.current_task()
-            if task is not None and task.cancelling():
-                raise
-            failure = RuntimeError("a subscriber raised CancelledError")
-            failure.__cause__ = cancelled
-            self._detach(observer, failure)
-        else:
-            return True
-        return False
-
-    def _detach(self, observer: abc.ObserverBase[T], error: Exception) -> None:
-        log.error("a subscriber raised and was detached", error=type(error).__name__, exc_info=error)
-        self._tell(observer, lambda told: told.on_error(error))
-        self._leave(observer)
-
-    def _tell(self, observer: abc.ObserverBase[T], word: Callable[[abc.ObserverBase[T]], None]) -> None:
-        try:
-            word(observer)
-        except Exception as error:
-            log.error("a subscriber raised at the end", error=type(error).__name__, exc_info=error)
-
-    def _finish(self, end: Callable[[abc.ObserverBase[T]], None]) -> None:
-        if self._end is not None:
+    def _finish(self, error: Exception | None) -> None:
+        if self._ended:
             return
-        self._end = end
+        self._ended, self._error = True, error
         listeners, self._listeners = self._listeners, ()
         for observer in listeners:
-            self._tell(observer, end)
+            self._tell(observer, error)
 
     def _leave(self, observer: abc.ObserverBase[T]) -> None:
         before = self._listeners
         self._listeners = tuple(other for other in before if other is not observer)
-        if before and not self._listeners and not self._keep_alive and self._end is None:
-            self._end = _abandoned
-            if self._upstream is not None:
-                self._upstream.dispose()
+        if before and not self._listeners and not self._keep_alive:
+            self._finish(StreamInterrupted("expected a live stream, got one whose last subscriber had left"))
+            self._upstream.dispose()
 
+    def _detach(self, observer: abc.ObserverBase[T], raised: BaseException) -> None:
+        """Tell an observer what it raised; what is told an error leaves by itself."""
+        log.error("a subscriber raised and was detached", error=type(raised).__name__, exc_info=raised)
+        if isinstance(raised, Exception):
+            self._tell(observer, raised)
+        else:
+            # Nothing here awaits, so a CancelledError is the subscriber's own: that of our task comes when it awaits.
+            error = RuntimeError(f"expected a subscriber to raise exceptions at most, got {type(raised).__name__}")
+            error.__cause__ = raised
+            self._tell(observer, error)
 
-def _abandoned(observer: abc.ObserverBase[Any]) -> None:
-    observer.on_error(StreamInterrupted("expected a live stream, got one that ended when its last subscriber left"))
+    def _tell(self, observer: abc.ObserverBase[T], error: Exception | None) -> None:
+        """Tell an observer how it ends: with an error, or with completion."""
+        traceback = error.__traceback__ if error is not None else None
+        try:
+            if error is None:
+                observer.on_completed()
+            else:
+                observer.on_error(error)
+        except (Exception, CancelledError) as raised:
+            if raised is not error or error is self._error:  # else it was logged when the observer was detached
+                log.error("a subscriber raised at the end", error=type(raised).__name__, exc_info=raised)
+        finally:
+            if error is not None:
+                error.__traceback__ = traceback  # an error that is kept keeps nobody alive who raised it again

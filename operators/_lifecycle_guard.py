@@ -39,9 +39,9 @@ def lifecycle_guard(
         [ lifecycle_guard(linger=5)]
         ---c---d---t----|
 
-        ---c---d---|
+        ---c---d------------|
         [ lifecycle_guard() ]
-        ---c---d---#
+        ---c---d------------#
 
     Args:
         linger: How long to wait for the end of the connection, in seconds.
@@ -51,12 +51,12 @@ def lifecycle_guard(
             neither, the guard waits until the source ends.
 
     Raises:
-        ValueError: `linger` is negative.
+        ValueError: `linger` is negative, or not a number.
         LifecycleViolation: To the subscriber, when the profile does not let an event pass.
         StreamInterrupted: To the subscriber, when the stream ends before a terminal.
         ServerError: To the subscriber, when the stream reports an error and ends without a terminal.
     """
-    if linger < 0:
+    if not linger >= 0:  # which NaN is not, either
         raise ValueError(f"expected linger of at least 0 seconds, got {linger}")
     judge = judges(profile, on_violation)
     return lift_settling(lambda: LifecycleGuard(judge()), linger, scheduler)

@@ -33,16 +33,18 @@ def of_type(*classes: type[E]) -> Operator[Event, E]:
 
         a, b: ResponseTextDeltaEvent   c: another event
 
-        ---a---c---b-------------------|
+        ---a---c---b----------------------|
         [ of_type(ResponseTextDeltaEvent) ]
-        ---a-------b-------------------|
+        ---a-------b----------------------|
 
     Args:
         *classes: The classes; those of a subclass are kept too.
 
     Raises:
-        TypeError: Not a class of events.
+        TypeError: No class, or one that is not of events.
     """
+    if not classes:
+        raise TypeError("expected at least one class of events, got none")
     for kept in classes:
         if not (isinstance(kept, type) and issubclass(kept, Event)):  # pyright: ignore[reportUnnecessaryIsInstance]
             raise TypeError(f"expected classes of events, got {kept!r}")

@@ -8,6 +8,7 @@ secrets are among them.
 from __future__ import annotations
 
 import logging
+from asyncio import CancelledError
 from typing import TYPE_CHECKING, Any, cast
 
 import structlog
@@ -30,8 +31,14 @@ def _render(_: Any, __: str, event_dict: EventDict) -> tuple[tuple[str], dict[st
     fields = dict(event_dict)
     message = str(fields.pop("event"))
     exc_info = fields.pop("exc_info", None)
-    told = " ".join(f"{name}={value}" for name, value in fields.items() if value not in (None, ""))
+    told = " ".join(f"{name}={_on_one_line(value)}" for name, value in fields.items() if value not in (None, ""))
     return (f"{message} {told}".rstrip(),), {"extra": {"orx_rx": fields}, "exc_info": exc_info}
+
+
+def _on_one_line(value: object) -> str:
+    """Keep names that servers make up from looking like records of their own."""
+    text = str(value)
+    return text if text.isprintable() else repr(text)
 
 
 log: structlog.stdlib.BoundLogger = structlog.wrap_logger(
@@ -50,8 +57,15 @@ def judges(profile: Profile = DEFAULT, on_violation: ViolationListener | None = 
     Args:
         profile: What each violation costs.
         on_violation: Hears of every reported violation; what it raises is logged and harms nobody.
+
+    Raises:
+        TypeError: One of them is of another type.
     """
+    if not isinstance(profile, Profile):  # pyright: ignore[reportUnnecessaryIsInstance]
+        raise TypeError(f"expected a profile, such as DEFAULT, got {profile!r}")
     tell = cast("Callable[[Violation], object] | None", getattr(on_violation, "on_next", on_violation))
+    if tell is not None and not callable(tell):
+        raise TypeError(f"expected on_violation to be a function or an observer, got {tell!r}")
 
     def report(violation: Violation) -> None:
         log.warning(
@@ -66,7 +80,7 @@ def judges(profile: Profile = DEFAULT, on_violation: ViolationListener | None = 
             return
         try:
             tell(violation)
-        except Exception:
+        except (Exception, CancelledError):
             log.exception("a violation listener raised", code=violation.code)
 
     return lambda: Judge(profile, report)

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, TypeVar
 
 from reactivex import Observable, Observer
-from reactivex.disposable import CompositeDisposable, SerialDisposable
+from reactivex.disposable import CompositeDisposable, Disposable, SerialDisposable
 from reactivex.scheduler.eventloop import AsyncIOScheduler
 
 if TYPE_CHECKING:
@@ -76,9 +76,9 @@ def lift(make_step: Callable[[], Step[In, Out]]) -> Operator[In, Out]:
         def subscribe(
             observer: abc.ObserverBase[Out], scheduler: abc.SchedulerBase | None = None
         ) -> abc.DisposableBase:
-            return source.subscribe(StepObserver(make_step(), observer), scheduler=scheduler)
+            return _attach(StepObserver(make_step(), observer), source, scheduler)
 
-        return Observable(subscribe)
+        return _Lifted(subscribe)
 
     return operator
 
@@ -101,12 +101,33 @@ def lift_settling(
         ) -> abc.DisposableBase:
             clock = scheduler or subscriber_scheduler or _running_loop()
             settling = _SettlingObserver(make_step(), observer, patience, clock)
-            subscription = source.subscribe(settling, scheduler=subscriber_scheduler)
+            subscription = _attach(settling, source, subscriber_scheduler)
             return CompositeDisposable(subscription, settling.timer)
 
-        return Observable(subscribe)
+        return _Lifted(subscribe)
 
     return operator
+
+
+class _Lifted(Observable[Out]):
+    """What an operator returns. Another operator attaches to it without the observer that Rx puts between any two."""
+
+    def attach(self, observer: StepObserver[Out], scheduler: abc.SchedulerBase | None) -> abc.DisposableBase:
+        """Subscribe a step. The first observer of Rx behind it detaches the whole chain."""
+        try:
+            return CompositeDisposable(observer, self._subscribe_core(observer, scheduler))
+        except Exception as error:
+            if not observer.fail(error):
+                raise
+            return Disposable()
+
+
+def _attach(
+    observer: StepObserver[In], source: Observable[In], scheduler: abc.SchedulerBase | None
+) -> abc.DisposableBase:
+    if isinstance(source, _Lifted):
+        return source.attach(observer, scheduler)
+    return source.subscribe(observer, scheduler=scheduler)
 
 
 def _running_loop() -> abc.SchedulerBase | None:
@@ -134,14 +155,15 @@ class StepObserver(Observer[In]):
         """Feed one item."""
         if self.is_stopped:
             return
+        feed, emit = self._feed, self._emit  # which is faster than to call what an attribute holds
         try:
-            outputs = self._feed(value)
+            outputs = feed(value)
         except Exception as error:  # whatever a step raises is the error of the stream
             self.is_stopped = True
             self._observer.on_error(error)
             return
         for output in outputs:
-            self._emit(output)
+            emit(output)
 
     def _on_completed_core(self) -> None:
         self._finish(self._step.end)
@@ -183,14 +205,27 @@ class _SettlingObserver(StepObserver[In]):
 
     def on_next(self, value: In) -> None:
         """Feed one item, and wait for the end once the step has settled."""
-        super().on_next(value)
-        if self._settling.settling is not self._waiting and not self.is_stopped:
-            self._wait()
+        # the lines of the base class, because calling them would cost more than what they do
+        if self.is_stopped:
+            return
+        feed, emit = self._feed, self._emit  # which is faster than to call what an attribute holds
+        try:
+            outputs = feed(value)
+        except Exception as error:
+            self.is_stopped = True
+            self._observer.on_error(error)
+            return
+        try:
+            for output in outputs:
+                emit(output)
+        finally:  # also when the subscriber raises
+            if self._settling.settling is not self._waiting:
+                self._wait()
 
     def _wait(self) -> None:
         self._waiting = self._settling.settling
         if not self._waiting:
-            self.timer.disposable = None
+            self.timer.disposable = Disposable()  # not None, which a timer that is disposed does not take
         elif self._scheduler is not None:
             self.timer.disposable = self._scheduler.schedule_relative(self._patience, self._expire)
 

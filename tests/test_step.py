@@ -1,0 +1,291 @@
+"""The bridge between steps and Rx: what is fed, what is handed on, and who gets which error."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+from reactivex import abc
+from reactivex.disposable import Disposable
+from reactivex.testing import TestScheduler
+
+from orx_rx.step import lift, lift_settling
+from tests.marbles import Trouble, draw
+from tests.sources import Listener, Source, at_once
+
+
+class Teller:
+    """A step that repeats what it is fed, tells how much that was, and raises at the letters that it is given."""
+
+    made = 0
+
+    def __init__(self, raises_at: str = "") -> None:
+        Teller.made += 1
+        self.fed: list[str] = []
+        self._raises_at = raises_at
+
+    def feed(self, item: str) -> Sequence[str]:
+        self.fed.append(item)
+        if item in self._raises_at:
+            raise ValueError(f"expected another letter, got {item}")
+        return item.split("+")
+
+    def end(self) -> Sequence[str]:
+        if "|" in self._raises_at:
+            raise LookupError("expected more, got the end")
+        return (str(len(self.fed)), ".")
+
+
+class Mender(Teller):
+    """A step that takes errors: one that it knows becomes an end, another one a better error."""
+
+    def fail(self, error: Exception) -> Sequence[str]:
+        if isinstance(error, Trouble):
+            return ("!", ".")
+        raise KeyError("better") from error
+
+
+class Settler(Mender):
+    """A step that settles at `s` until something else comes."""
+
+    settling = False
+
+    def feed(self, item: str) -> Sequence[str]:
+        self.settling = item in "st"
+        return super().feed(item)
+
+    def expire(self) -> Sequence[str]:
+        if "t" in self.fed:
+            raise TimeoutError("expected the end, got nothing")
+        return ("?",)
+
+
+# lift
+
+
+@pytest.mark.parametrize(
+    ("source", "result"),
+    [
+        ("--a--b-------|", "--a--b-------(2.|)"),
+        ("--a--b-------#", "--a--b-------#Trouble"),
+        ("--a--x--b--|", "--a--#ValueError"),
+        ("-------------|", "-------------(0.|)"),
+        ("--a----------", "--a----------"),
+        ("--p------b---|", "--(xy)---b---(2.|)"),
+    ],
+)
+def test_what_a_step_returns_is_handed_on_and_what_it_raises_ends_the_stream(source: str, result: str) -> None:
+    assert draw(lift(lambda: Teller("x")), source, {"p": "x+y"}) == result
+
+
+def test_what_the_end_raises_is_the_error_of_the_stream() -> None:
+    assert draw(lift(lambda: Teller("|")), "--a--|") == "--a--#LookupError"
+
+
+def test_a_failing_step_decides_what_an_error_of_the_source_means() -> None:
+    assert draw(lift(Mender), "--a--#") == "--a--(!.|)"
+    assert draw(lift(Mender), "--a--#", error=OSError()) == "--a--#KeyError"
+
+
+def test_the_error_of_a_step_does_not_come_back_to_it_as_one_of_the_source() -> None:
+    assert draw(lift(lambda: Mender("x")), "--a--x--#") == "--a--#ValueError"
+
+
+def test_a_step_is_not_fed_on_after_it_raised() -> None:
+    step = Teller("x")
+    listener = Listener(at_once("axbx", None).pipe(lift(lambda: step)))
+    assert step.fed == ["a", "x"]
+    assert (listener.heard, [type(end) for end in listener.ends]) == (["a"], [ValueError])
+
+
+def test_a_step_is_not_fed_on_after_the_end() -> None:
+    steps: list[Mender] = []
+
+    def make() -> Mender:
+        steps.append(Mender())
+        return steps[-1]
+
+    for end in (None, Trouble("of the source")):
+        source = Source[str]()
+        Listener(source.observable.pipe(lift(make)))
+        source.push("a", "b")
+        source.complete() if end is None else source.fail(end)
+        source.push("c")
+        source.complete()
+    assert [step.fed for step in steps] == [["a", "b"]] * 2
+
+
+def test_every_subscription_gets_a_step_of_its_own_and_none_before() -> None:
+    made = Teller.made
+    observable = at_once("ab", None).pipe(lift(Teller))
+    assert Teller.made == made
+    assert [Listener(observable).heard for _ in range(2)] == [["a", "b", "2", "."]] * 2
+    assert Teller.made == made + 2
+
+
+def test_a_step_that_cannot_be_made_is_an_error_of_the_stream_and_nothing_is_subscribed_to() -> None:
+    source = Source[str]()
+
+    def make() -> Teller:
+        raise Trouble("of the maker")
+
+    listener = Listener(source.observable.pipe(lift(make)))
+    assert [type(end) for end in listener.ends] == [Trouble]
+    assert source.subscribed == 0
+
+
+def test_the_error_of_a_step_disposes_the_source() -> None:
+    source = Source[str]()
+    Listener(source.observable.pipe(lift(lambda: Teller("x"))))
+    source.push("a")
+    assert source.disposed == 0
+    source.push("x")
+    assert source.disposed == 1
+
+
+def test_outputs_after_a_dispose_are_dropped_even_those_of_the_same_item() -> None:
+    source = Source[str]()
+    listener = Listener[str](act=lambda letter: listener.leave() if letter == "b" else None)
+    listener.join(source.observable.pipe(lift(Teller)))
+    source.push("a+b+c", "d")
+    assert (listener.heard, listener.ends, source.disposed) == (["a", "b"], [], 1)
+
+
+@pytest.mark.parametrize("step", [Teller, Mender])
+def test_what_a_subscriber_raises_reaches_who_pushes_and_is_not_taken_for_an_error_of_the_stream(
+    step: type[Teller],
+) -> None:
+    def act(letter: str) -> None:
+        if letter in "a.":
+            raise ValueError(f"I do not like {letter}")
+
+    source = Source[str]()
+    listener = Listener(source.observable.pipe(lift(step)), act)
+    with pytest.raises(ValueError, match="I do not like a"):
+        source.push("a")
+    source.push("b")
+    with pytest.raises(ValueError, match=r"I do not like \."):
+        source.complete()
+    assert (listener.heard, listener.ends) == (["a", "b", "2", "."], [])
+
+
+def test_what_is_no_exception_of_a_program_goes_through() -> None:
+    class Interrupting(Teller):
+        def feed(self, item: str) -> Sequence[str]:
+            raise KeyboardInterrupt
+
+    source = Source[str]()
+    listener = Listener(source.observable.pipe(lift(Interrupting)))
+    with pytest.raises(KeyboardInterrupt):
+        source.push("a")
+    assert listener.ends == []
+
+
+def test_the_scheduler_of_the_subscriber_reaches_the_source() -> None:
+    # the source of a picture needs one
+    assert draw(lift(Teller), "-a|") == "-a(1.|)"
+
+
+# lift_settling
+
+
+@pytest.mark.parametrize(
+    ("source", "result"),
+    [
+        ("--a--s----------", "--a--s---(?|)"),
+        ("--a--s--|", "--a--s--(2.|)"),
+        ("--a--s--#", "--a--s--(!.|)"),
+        ("--a--s-b--------|", "--a--s-b--------(3.|)"),
+        ("--a--s-b-s-----------|", "--a--s-b-s---(?|)"),
+        ("--a--s-s--------|", "--a--s-s-(?|)"),
+        ("--a--t----------|", "--a--t---#TimeoutError"),
+        ("--a--s-x-------|", "--a--s-#ValueError"),
+        ("--a------------|", "--a------------(1.|)"),
+    ],
+)
+def test_a_step_that_settled_waits_for_the_end_no_longer_than_its_patience(source: str, result: str) -> None:
+    assert draw(lift_settling(lambda: Settler("x"), 4), source) == result
+
+
+def test_a_settled_step_is_not_fed_on_after_its_patience() -> None:
+    step = Settler()
+    assert draw(lift_settling(lambda: step, 4), "--s--------b--|") == "--s---(?|)"
+    assert step.fed == ["s"]
+
+
+def test_a_settled_step_is_not_fed_in_the_middle_of_its_last_output() -> None:
+    clock, source, step = TestScheduler(), Source[str](), Settler()
+
+    def act(letter: str) -> None:
+        if letter == "?":
+            source.push("b")
+
+    listener = Listener(source.observable.pipe(lift_settling(lambda: step, 4)), act, clock)
+    source.push("s")
+    clock.start()
+    assert (step.fed, listener.heard, listener.ends) == (["s"], ["s", "?"], [None])
+
+
+class Unstoppable(TestScheduler):
+    """A clock whose timers cannot be cancelled, as those of threads sometimes cannot."""
+
+    def schedule_relative(
+        self, duetime: Any, action: abc.ScheduledAction[Any], state: Any = None
+    ) -> abc.DisposableBase:
+        super().schedule_relative(duetime, action, state)
+        return Disposable()
+
+
+def test_a_timer_that_comes_too_late_changes_nothing() -> None:
+    class Expiring(Settler):
+        expired = False
+
+        def expire(self) -> Sequence[str]:
+            self.expired = True
+            return super().expire()
+
+    clock, source, step = Unstoppable(), Source[str](), Expiring()
+    listener = Listener(source.observable.pipe(lift_settling(lambda: step, 4)), scheduler=clock)
+    source.push("s")
+    source.complete()
+    clock.start()
+    assert (listener.heard, listener.ends, step.expired) == (["s", "1", "."], [None], False)
+
+
+def test_a_source_that_settles_and_ends_while_it_is_subscribed_to_leaves_no_timer() -> None:
+    clock = TestScheduler()
+    listener = Listener(at_once("as", None).pipe(lift_settling(Settler, 4)), scheduler=clock)
+    clock.start()
+    assert (listener.heard, listener.ends) == (["a", "s", "2", "."], [None])
+
+
+def test_a_subscriber_that_disposes_when_a_step_settles_leaves_no_timer() -> None:
+    clock, source = TestScheduler(), Source[str]()
+    listener = Listener[str](act=lambda letter: listener.leave() if letter == "s" else None)
+    step = Settler()
+    listener.join(source.observable.pipe(lift_settling(lambda: step, 4)), clock)
+    source.push("a", "s")
+    clock.start()
+    assert (listener.heard, listener.ends, source.disposed) == (["a", "s"], [], 1)
+
+
+def test_a_subscriber_that_disposes_when_a_step_goes_on_again_harms_nobody() -> None:
+    clock, source = TestScheduler(), Source[str]()
+    listener = Listener[str](act=lambda letter: listener.leave() if letter == "b" else None)
+    listener.join(source.observable.pipe(lift_settling(Settler, 4)), clock)
+    source.push("s", "b")
+    assert (listener.heard, listener.ends, source.disposed) == (["s", "b"], [], 1)
+
+
+def test_what_a_subscriber_raises_at_the_item_that_settles_does_not_stop_the_clock() -> None:
+    def act(letter: str) -> None:
+        if letter == "s":
+            raise Trouble("of the subscriber")
+
+    clock, source = TestScheduler(), Source[str]()
+    listener = Listener(source.observable.pipe(lift_settling(Settler, 4)), act, clock)
+    with pytest.raises(Trouble):
+        source.push("s")
+    clock.start()
+    assert (listener.heard, listener.ends) == (["s", "?"], [None])
