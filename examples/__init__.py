@@ -1,0 +1,1 @@
+"""Examples; each one runs by itself: `python -m examples.quickstart`."""

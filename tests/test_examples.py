@@ -1,0 +1,101 @@
+"""Every example runs by itself, and the README says what is so."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from orx_rx import operators as ops
+from orx_rx.simulator import Simulator
+
+ROOT = Path(__file__).parents[1]
+README = (ROOT / "README.md").read_text("utf-8")
+
+# what each example has to print, whatever the pace
+EXAMPLES = {
+    "demo": ["chunks | frame | decode", "response.completed", "tokens: "],
+    "quickstart": ["completed, ", "tokens"],
+    "explicit_pipeline": ["characters", "response.completed"],
+    "fan_out": ["ZeroDivisionError", "joined late"],
+    "existing_rx": ["story: ", "moon: "],
+    "replay": ["completed: message"],
+}
+
+
+def without_settings() -> dict[str, str]:
+    return {name: value for name, value in os.environ.items() if not name.startswith(("ORX_", "OPENAI_"))}
+
+
+async def run(*arguments: str, **settings: str) -> tuple[int, str, str]:
+    """Run Python in a process of its own, with warnings as errors."""
+    process = await asyncio.create_subprocess_exec(
+        sys.executable,
+        "-W",
+        "error",
+        *arguments,
+        cwd=ROOT,
+        env={**without_settings(), "PYTHONIOENCODING": "utf-8", **settings},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    )
+    out, err = await process.communicate()
+    return process.returncode or 0, out.decode("utf-8"), err.decode("utf-8")
+
+
+def test_every_example_is_tested() -> None:
+    files = {path.stem for path in (ROOT / "examples").glob("*.py")}
+    assert files - {"__init__", "provider"} == set(EXAMPLES)
+
+
+@pytest.mark.parametrize("name", EXAMPLES)
+async def test_an_example_runs_by_itself(name: str) -> None:
+    code, out, err = await run("-m", f"examples.{name}")
+    assert (code, err) == (0, "")
+    for words in EXAMPLES[name]:
+        assert words in out
+
+
+@pytest.mark.parametrize("name", sorted(EXAMPLES.keys() - {"replay"}))
+async def test_an_example_asks_the_server_that_the_environment_names(name: str) -> None:
+    async with Simulator(api_key="a-key") as simulator:
+        settings = {"ORX_BASE_URL": simulator.base_url, "ORX_API_KEY": "a-key", "ORX_MODEL": "story"}
+        code, out, err = await run("-m", f"examples.{name}", **settings)
+        assert (code, err) == (0, "")
+        assert "a-key" not in out
+        assert {request.body["model"] for request in simulator.requests if request.body} == {"story"}
+
+
+async def test_the_replay_says_what_is_wrong_with_a_file(tmp_path: Path) -> None:
+    whole = (ROOT / "examples" / "data" / "story.sse").read_bytes()
+    broken = tmp_path / "a broken stream.sse"
+    broken.write_bytes(whole[: len(whole) // 2])
+    code, out, err = await run("-m", "examples.replay", str(broken), "7")
+    assert code == 1
+    assert "StreamInterrupted: expected a terminal" in err
+    assert "In a café by the harbour" in err
+    code, out, err = await run("-m", "examples.replay", str(tmp_path / "none.sse"))
+    assert (code, out) == (2, "")
+    assert "expected a file to read, got No such file or directory" in err
+
+
+async def test_the_example_of_the_readme_runs() -> None:
+    (code,) = re.findall(r"```python\n(import asyncio.*?)```", README, re.DOTALL)
+    async with Simulator() as simulator:
+        assert "http://127.0.0.1:8080/v1" in code
+        status, out, err = await run("-c", code.replace("http://127.0.0.1:8080/v1", simulator.base_url))
+        assert (status, err) == (0, "")
+        assert "completed: " in out
+        assert len(simulator.requests) == 1
+
+
+def test_the_readme_names_every_operator_and_every_example() -> None:
+    for name in ops.__all__:
+        assert f"`{name}`" in README or f"ops.{name}()" in README
+    for name in EXAMPLES.keys() - {"demo"}:
+        assert f"examples.{name}" in README
