@@ -61,6 +61,7 @@ class Accumulator:
         self._began = self._late = False
         self._held: dict[int, Held] = {}
         self._loose: dict[str, Grown] = {}  # sound and transcript, which belong to no item
+        self._last_channel: Channel | None = None
         self._last_place: object = None
         self._last: tuple[Held | None, Grown] | None = None
 
@@ -119,7 +120,7 @@ class Accumulator:
         take = self._TAKERS.get(type(event))
         if take is None:
             return (self._progress(event),)
-        self._last_place = None
+        self._last = None
         try:
             return (take(self, event),)
         except OrxError as error:
@@ -141,9 +142,11 @@ class Accumulator:
     def _grow(self, event: Any, channel: Channel) -> Event:
         where = channel.where
         place = where(event)
-        if self._last is None or place != self._last_place:
-            self._last, self._last_place = self._find(event, channel), place
-        held, grown = self._last
+        last = self._last
+        if last is None or channel is not self._last_channel or place != self._last_place:
+            last = self._last = self._find(event, channel)
+            self._last_channel, self._last_place = channel, place
+        held, grown = last
         if held is not None:
             held.snapshot = None
         if channel is _TEXT and event.logprobs and isinstance(event.logprobs, list):

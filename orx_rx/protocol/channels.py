@@ -35,7 +35,7 @@ class Channel:
         field: The field that holds the text: of the part, or of the item.
         told: The field of the done event that says the whole, or the empty string where it says nothing.
         compared: Whether what is done can be compared with what was streamed.
-        where: Reads from an event its class and whatever tells its place: equal values mean one more of the same.
+        where: Reads from an event whatever tells its place: equal values in a row mean one more piece of the same.
     """
 
     name: str
@@ -62,7 +62,7 @@ def _row(
     told: str = "",
 ) -> Channel:
     fields = [name for name in ("output_index", "item_id", index) if name in events[0].model_fields]
-    where = attrgetter("__class__", *fields)
+    where = attrgetter(*fields or ("type",))
     compared = place != "output"  # what commands print is streamed on two channels and told in one record
     return Channel(name, *events, frozenset(items.split()), place, index, parts, field or place, told, compared, where)
 

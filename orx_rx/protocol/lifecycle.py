@@ -311,6 +311,7 @@ class LifecycleGuard:
         self._ahead = False  # what came last had no number, so that resuming would bring it again
         self._error: ResponseErrorEvent | None = None
         self._stream_end = StreamEnd()
+        self._last_route: Route | None = None
         self._last_place: object = None
 
     def feed(self, event: Event) -> Sequence[Event]:
@@ -324,12 +325,12 @@ class LifecycleGuard:
             where = what.where
             place = None if where is None else where(event)
             # one more delta at the place of the last event changes no state
-            if place is None or place != self._last_place:
+            if what is not self._last_route or place is None or place != self._last_place:
                 if not self._respond(event, what.action):
                     return ()
                 if what.item_action is not None:
                     self._use_item(event, what)
-                self._last_place = place
+                self._last_route, self._last_place = what, place
         elif isinstance(event, StreamEnd):
             self._stream_end = event
             return ()
