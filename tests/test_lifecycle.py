@@ -23,7 +23,9 @@ from orx_rx.models.events import EVENT_CLASSES
 from orx_rx.models.lifecycle_events import TerminalEvent
 from orx_rx.models.stream_events import KeepaliveEvent, StreamEnd, UnknownEvent
 from orx_rx.protocol.cursor import Cursor
-from orx_rx.protocol.lifecycle import TABLE, Action, Broken, LifecycleGuard, Route, State, route
+from orx_rx.protocol.lifecycle import LifecycleGuard
+from orx_rx.protocol.routes import Route, route
+from orx_rx.protocol.states import TABLE, Action, Broken, State
 from orx_rx.protocol.violations import DEFAULT, QUIET, RULES, STRICT, Judge, Profile
 from tests.chain import (
     DONE,

@@ -1,264 +1,30 @@
-"""The lifecycle of a response as a table, and the guard that holds a stream to it.
+"""The guard that holds a stream to the lifecycle of a response.
 
-A response is created, works, and ends; its items are added and done; their parts are added, grow, are finished, and are
-done. Each of the three is a small machine. `TABLE` has an entry for every state and action: either the next state, or
-the rule that the action breaks there together with the state in which it is safe to go on. So the guard never has to
-guess after a violation that the profile lets pass.
-
-Events of an unknown type and keepalives take no part in it.
+`states` has the lifecycle as a table, and `routes` what each class of event does there. Events of an unknown type and
+keepalives take no part in it.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from enum import Enum
 from typing import TYPE_CHECKING, Any
 
 from orx_rx.errors import OrxError, ServerError, StreamInterrupted, TransportError
-from orx_rx.models import argument_events as argument
-from orx_rx.models import item_events as item
 from orx_rx.models import lifecycle_events as lifecycle
 from orx_rx.models.event_base import ItemEvent
 from orx_rx.models.items import ITEM_CLASSES
 from orx_rx.models.parts import PART_CLASSES
-from orx_rx.models.stream_events import KeepaliveEvent, ResponseErrorEvent, StreamEnd, UnknownEvent
-from orx_rx.models.text_events import ResponseOutputTextAnnotationAddedEvent
-from orx_rx.protocol.channels import CHANNELS, DELTA_CHANNELS, DONE_CHANNELS
+from orx_rx.models.stream_events import ResponseErrorEvent, StreamEnd
+from orx_rx.protocol.channels import CHANNELS
 from orx_rx.protocol.cursor import REPEATABLE, Cursor
+from orx_rx.protocol.routes import ROUTES, Route
+from orx_rx.protocol.states import TABLE, Action, Broken, State
 from orx_rx.protocol.violations import Claim, Judge
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Sequence
 
     from orx_rx.models.event_base import Event
     from orx_rx.models.item_base import Item
-
-
-class State(Enum):
-    """Where a response, an item or a part is."""
-
-    ABSENT = "absent"
-    OPEN = "open"
-    FINISHED = "finished"
-    DONE = "done"
-    FAILING = "failing"
-    ENDED = "ended"
-
-
-class Action(Enum):
-    """What an event does to a response, an item or a part."""
-
-    CREATE = "create"
-    UPDATE = "update"
-    CONTENT = "content"
-    ERROR = "error"
-    TERMINAL = "terminal"
-    ADD = "add"
-    USE = "use"
-    FINISH = "finish"
-    DONE = "done"
-
-
-@dataclass(frozen=True, slots=True)
-class Broken:
-    """An action that has no meaning in a state.
-
-    Attributes:
-        code: The rule that it breaks.
-        then: The state to go on in, if the profile lets it pass.
-    """
-
-    code: str
-    then: State
-
-
-_S, _A = State, Action
-
-TABLE: Mapping[str, Mapping[State, Mapping[Action, State | Broken]]] = {
-    "response": {
-        _S.ABSENT: {
-            _A.CREATE: _S.OPEN,
-            _A.UPDATE: Broken("created_not_first", _S.OPEN),
-            _A.CONTENT: Broken("created_not_first", _S.OPEN),
-            _A.ERROR: _S.FAILING,
-            _A.TERMINAL: Broken("created_not_first", _S.ENDED),
-        },
-        _S.OPEN: {
-            _A.CREATE: Broken("created_twice", _S.OPEN),
-            _A.UPDATE: _S.OPEN,
-            _A.CONTENT: _S.OPEN,
-            _A.ERROR: _S.FAILING,
-            _A.TERMINAL: _S.ENDED,
-        },
-        _S.FAILING: {
-            _A.CREATE: Broken("error_not_failed", _S.OPEN),
-            _A.UPDATE: Broken("error_not_failed", _S.OPEN),
-            _A.CONTENT: Broken("error_not_failed", _S.OPEN),
-            _A.ERROR: Broken("error_not_failed", _S.FAILING),
-            _A.TERMINAL: _S.ENDED,
-        },
-        _S.ENDED: {
-            _A.CREATE: Broken("event_after_terminal", _S.ENDED),
-            _A.UPDATE: Broken("event_after_terminal", _S.ENDED),
-            _A.CONTENT: Broken("event_after_terminal", _S.ENDED),
-            _A.ERROR: Broken("event_after_terminal", _S.ENDED),
-            _A.TERMINAL: Broken("second_terminal", _S.ENDED),
-        },
-    },
-    "item": {
-        _S.ABSENT: {
-            _A.ADD: _S.OPEN,
-            _A.USE: Broken("item_not_open", _S.OPEN),
-            _A.DONE: Broken("item_not_open", _S.DONE),
-        },
-        _S.OPEN: {_A.ADD: Broken("item_added_twice", _S.OPEN), _A.USE: _S.OPEN, _A.DONE: _S.DONE},
-        _S.DONE: {
-            _A.ADD: Broken("item_added_twice", _S.DONE),
-            _A.USE: Broken("item_already_done", _S.DONE),
-            _A.DONE: Broken("item_already_done", _S.DONE),
-        },
-    },
-    # parts that events open and close: of contents, of summaries
-    "part": {
-        _S.ABSENT: {
-            _A.ADD: _S.OPEN,
-            _A.USE: Broken("part_not_open", _S.OPEN),
-            _A.FINISH: Broken("part_not_open", _S.FINISHED),
-            _A.DONE: Broken("part_not_open", _S.DONE),
-        },
-        _S.OPEN: {
-            _A.ADD: Broken("part_already_open", _S.OPEN),
-            _A.USE: _S.OPEN,
-            _A.FINISH: _S.FINISHED,
-            _A.DONE: Broken("part_not_finished", _S.DONE),
-        },
-        _S.FINISHED: {
-            _A.ADD: Broken("part_already_open", _S.FINISHED),
-            _A.USE: Broken("part_already_done", _S.FINISHED),
-            _A.FINISH: Broken("part_already_done", _S.FINISHED),
-            _A.DONE: _S.DONE,
-        },
-        _S.DONE: {
-            _A.ADD: Broken("part_already_open", _S.DONE),
-            _A.USE: Broken("part_already_done", _S.DONE),
-            _A.FINISH: Broken("part_already_done", _S.DONE),
-            _A.DONE: Broken("part_already_done", _S.DONE),
-        },
-    },
-    # shell commands, which events open, and which are done when their text is
-    "command": {
-        _S.ABSENT: {
-            _A.ADD: _S.OPEN,
-            _A.USE: Broken("part_not_open", _S.OPEN),
-            _A.FINISH: Broken("part_not_open", _S.DONE),
-        },
-        _S.OPEN: {_A.ADD: Broken("part_already_open", _S.OPEN), _A.USE: _S.OPEN, _A.FINISH: _S.DONE},
-        _S.DONE: {
-            _A.ADD: Broken("part_already_open", _S.DONE),
-            _A.USE: Broken("part_already_done", _S.DONE),
-            _A.FINISH: Broken("part_already_done", _S.DONE),
-        },
-    },
-    # fields of an item, which no event opens: arguments, inputs, code
-    "field": {
-        _S.ABSENT: {_A.USE: _S.OPEN, _A.FINISH: _S.DONE},
-        _S.OPEN: {_A.USE: _S.OPEN, _A.FINISH: _S.DONE},
-        _S.DONE: {
-            _A.USE: Broken("part_already_done", _S.DONE),
-            _A.FINISH: Broken("part_already_done", _S.DONE),
-        },
-    },
-}
-"""For each machine, each state and each action: the next state, or the rule that is broken."""
-
-
-@dataclass(frozen=True, slots=True)
-class Route:
-    """What the events of one class do.
-
-    Attributes:
-        action: What they do to the response.
-        item_action: What they do to their item, or None.
-        items: The types of the items that they fit; empty for any.
-        machine: The machine of their part: `part`, `command`, `field`, or the empty string.
-        part_action: What they do to their part, or None.
-        place: The field of the item that their part lives in.
-        index: The field of the event that says which part.
-        parts: The types of the parts that they fit, the usual one first; empty for any.
-        where: Reads the place of a delta; None for other events.
-    """
-
-    action: Action
-    item_action: Action | None = None
-    items: frozenset[str] = frozenset()
-    machine: str = ""
-    part_action: Action | None = None
-    place: str = ""
-    index: str = ""
-    parts: tuple[str, ...] = ()
-    where: Callable[[Event], object] | None = None
-
-
-_MACHINES = {"content": "part", "summary": "part", "commands": "command"}
-
-_FIXED: Mapping[type[Event], Route] = {
-    lifecycle.ResponseCreatedEvent: Route(Action.CREATE),
-    lifecycle.ResponseQueuedEvent: Route(Action.UPDATE),
-    lifecycle.ResponseInProgressEvent: Route(Action.UPDATE),
-    lifecycle.ResponseCompletedEvent: Route(Action.TERMINAL),
-    lifecycle.ResponseFailedEvent: Route(Action.TERMINAL),
-    lifecycle.ResponseIncompleteEvent: Route(Action.TERMINAL),
-    ResponseErrorEvent: Route(Action.ERROR),
-    item.ResponseOutputItemAddedEvent: Route(Action.CONTENT, Action.ADD),
-    item.ResponseOutputItemDoneEvent: Route(Action.CONTENT, Action.DONE),
-    item.ResponseContentPartAddedEvent: Route(
-        Action.CONTENT, Action.USE, frozenset(), "part", Action.ADD, "content", "content_index"
-    ),
-    item.ResponseContentPartDoneEvent: Route(
-        Action.CONTENT, Action.USE, frozenset(), "part", Action.DONE, "content", "content_index"
-    ),
-    item.ResponseReasoningSummaryPartAddedEvent: Route(
-        Action.CONTENT, Action.USE, frozenset({"reasoning"}), "part", Action.ADD, "summary", "summary_index"
-    ),
-    item.ResponseReasoningSummaryPartDoneEvent: Route(
-        Action.CONTENT, Action.USE, frozenset({"reasoning"}), "part", Action.DONE, "summary", "summary_index"
-    ),
-    argument.ResponseShellCallCommandAddedEvent: Route(
-        Action.CONTENT, Action.USE, frozenset({"shell_call"}), "command", Action.ADD, "commands", "command_index"
-    ),
-    # annotations may still come when their part is done; captures of OpenAI show it
-    ResponseOutputTextAnnotationAddedEvent: Route(Action.CONTENT, Action.USE, frozenset({"message"})),
-}
-
-
-def route(event: type[Event]) -> Route | None:
-    """Look up what the events of a class do; None for those that take no part in the lifecycle."""
-    if event in _FIXED:
-        return _FIXED[event]
-    for table, action in ((DELTA_CHANNELS, Action.USE), (DONE_CHANNELS, Action.FINISH)):
-        if channel := table.get(event):
-            if not channel.items:
-                return Route(Action.CONTENT)
-            machine = _MACHINES.get(channel.place, "field")
-            where = channel.where if action is Action.USE else None
-            place = (channel.place, channel.index, channel.parts)
-            return Route(Action.CONTENT, Action.USE, channel.items, machine, action, *place, where)
-    if issubclass(event, KeepaliveEvent | UnknownEvent | StreamEnd):
-        return None
-    if issubclass(event, ItemEvent):  # progress of a hosted tool, whose item has the name in the middle
-        return Route(Action.CONTENT, Action.USE, frozenset({str(event.model_fields["type"].default).split(".")[1]}))
-    return Route(Action.CONTENT)
-
-
-class _Routes(dict["type[Event]", "Route | None"]):
-    """The routes of the classes that came; a dict is looked up faster than a cache is called."""
-
-    def __missing__(self, event: type[Event]) -> Route | None:
-        what = self[event] = route(event)
-        return what
-
-
-_ROUTES = _Routes()
 
 
 class _Part:
@@ -320,7 +86,7 @@ class LifecycleGuard:
         Raises:
             LifecycleViolation: The profile does not let it pass.
         """
-        what = _ROUTES[type(event)]
+        what = ROUTES[type(event)]
         if what is not None:
             where = what.where
             place = None if where is None else where(event)
