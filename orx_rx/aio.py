@@ -6,9 +6,9 @@ import asyncio
 from collections import deque
 from typing import TYPE_CHECKING, Generic, Self, TypeVar
 
-from reactivex.disposable import Disposable
+from reactivex import abc
 
-from orx_rx.errors import StreamInterrupted
+from orx_rx.errors import StreamInterrupted, TransportError
 from orx_rx.models.lifecycle_events import TerminalEvent
 from orx_rx.operators import accumulate
 from orx_rx.protocol.accumulator import Accumulator
@@ -17,12 +17,14 @@ from orx_rx.protocol.violations import QUIET, Judge
 if TYPE_CHECKING:
     from types import TracebackType
 
-    from reactivex import Observable, abc
+    from reactivex import Observable
 
     from orx_rx.models.event_base import Event
     from orx_rx.models.response import Response
 
 T = TypeVar("T")
+
+_TURNS = 3  # of the event loop, in which a source that was disposed cancels its request and closes its connection
 
 
 def iterate(observable: Observable[T]) -> Iteration[T]:
@@ -40,7 +42,7 @@ def iterate(observable: Observable[T]) -> Iteration[T]:
         observable: What to read. What it emits while nobody awaits is kept, in order.
 
     Raises:
-        RuntimeError: It is read again, or by two tasks at once.
+        RuntimeError: It is read again after its end, or by two tasks at once.
     """
     return Iteration(observable)
 
@@ -48,34 +50,43 @@ def iterate(observable: Observable[T]) -> Iteration[T]:
 class Iteration(Generic[T]):
     """The reading of one observable; made by `iterate`."""
 
+    # The subscription leads to the inbox and not to the iteration, so that an iteration that is dropped is collected
+    # while the stream runs, and ends it.
+
     def __init__(self, observable: Observable[T]) -> None:
         self._observable = observable
+        self._inbox = _Inbox[T]()
         self._subscription: abc.DisposableBase | None = None
-        self._elements: deque[T] = deque()
-        self._ended = False
-        self._error: Exception | None = None
-        self._awaited: asyncio.Future[None] | None = None
+        self._over = False
 
     def __aiter__(self) -> Self:
-        """Begin to read."""
+        """Begin to read, or go on."""
+        if self._over:
+            raise RuntimeError(
+                "expected an iteration that has not ended, got one that has: iterate the observable anew"
+            )
         return self
 
     async def __anext__(self) -> T:
         """Read the next element."""
+        inbox = self._inbox
+        if inbox.awaited is not None:
+            raise RuntimeError("expected one task to read an iteration, got a second one")
+        if self._over:
+            raise StopAsyncIteration
         if self._subscription is None:
-            self._subscription = Disposable()
-            subscription = self._observable.subscribe(self._on_next, self._on_error, self._on_completed)
-            if self._ended:
-                subscription.dispose()
-            else:
-                self._subscription = subscription
-        if not self._elements and not self._ended:
-            await self._wait()
-        if self._elements:
-            return self._elements.popleft()
-        error, self._error = self._error, None
-        if error is not None:
-            raise error
+            self._subscription = self._observable.subscribe(inbox)
+        if not inbox.elements and not inbox.ended:
+            try:
+                await inbox.wait()
+            except asyncio.CancelledError:
+                self._stop()
+                raise
+        if inbox.elements:
+            return inbox.elements.popleft()
+        self._over = True
+        if inbox.error is not None:
+            raise inbox.take_error(inbox.error)
         raise StopAsyncIteration
 
     async def __aenter__(self) -> Self:
@@ -90,50 +101,68 @@ class Iteration(Generic[T]):
 
     async def aclose(self) -> None:
         """Stop reading: dispose the subscription and forget what was not read."""
-        self._elements.clear()
         self._stop()
-        # a source that closes a connection does so in a task of its own; let it begin
-        await asyncio.sleep(0)
+        for _ in range(_TURNS):
+            await asyncio.sleep(0)
 
     def __del__(self) -> None:
         """Dispose the subscription of a loop that was left by `break`."""
-        if self._subscription is not None and not self._ended:
+        if self._subscription is not None:
             self._subscription.dispose()
 
-    async def _wait(self) -> None:
-        if self._awaited is not None:
-            raise RuntimeError("expected one task to read an iteration, got a second one")
-        self._awaited = asyncio.get_running_loop().create_future()
-        try:
-            await self._awaited
-        except asyncio.CancelledError:
-            self._stop()
-            raise
-        finally:
-            self._awaited = None
-
     def _stop(self) -> None:
-        self._ended = True
-        if self._subscription is None:
-            self._subscription = Disposable()
-        self._subscription.dispose()
+        self._over = True
+        self._inbox.clear()
+        if self._subscription is not None:
+            self._subscription.dispose()
+
+
+class _Inbox(abc.ObserverBase[T]):
+    """Keeps what an observable emits until somebody reads it."""
+
+    def __init__(self) -> None:
+        self.elements: deque[T] = deque()
+        self.ended = False
+        self.error: Exception | None = None
+        self.awaited: asyncio.Future[None] | None = None
+
+    async def wait(self) -> None:
+        """Wait for the next element, or the end."""
+        self.awaited = asyncio.get_running_loop().create_future()
+        try:
+            await self.awaited
+        finally:
+            self.awaited = None
+
+    def on_next(self, value: T) -> None:
+        """Keep an element."""
+        self.elements.append(value)
         self._wake()
+
+    def on_error(self, error: Exception) -> None:
+        """Keep the error until what came before it was read."""
+        self.error = error
+        self.on_completed()
+
+    def on_completed(self) -> None:
+        """Note the end."""
+        self.ended = True
+        self._wake()
+
+    def take_error(self, error: Exception) -> Exception:
+        """Forget the error, which knows through its traceback where it was raised, and would keep that alive."""
+        self.error = None
+        return error
+
+    def clear(self) -> None:
+        """Forget everything, and end."""
+        self.elements.clear()
+        self.error = None
+        self.on_completed()
 
     def _wake(self) -> None:
-        if self._awaited is not None and not self._awaited.done():
-            self._awaited.set_result(None)
-
-    def _on_next(self, element: T) -> None:
-        self._elements.append(element)
-        self._wake()
-
-    def _on_error(self, error: Exception) -> None:
-        self._error = error
-        self._on_completed()
-
-    def _on_completed(self) -> None:
-        self._ended = True
-        self._wake()
+        if self.awaited is not None and not self.awaited.done():
+            self.awaited.set_result(None)
 
 
 async def final_response(observable: Observable[Event]) -> Response:
@@ -150,13 +179,22 @@ async def final_response(observable: Observable[Event]) -> Response:
         OrxError: Whatever else the stream ended with, with the `snapshot` too.
     """
     accumulator = Accumulator(Judge(QUIET))
-    async with iterate(observable.pipe(accumulate(into=accumulator))) as reading:
-        response: Response | None = None
-        async for event in reading:
-            if isinstance(event, TerminalEvent) and response is None:
-                response = event.response
+    response: Response | None = None
+    try:
+        async with iterate(observable.pipe(accumulate(into=accumulator))) as reading:
+            async for event in reading:
+                if isinstance(event, TerminalEvent) and response is None:
+                    response = event.response
+    except TransportError:  # after the terminal it does not matter any more
+        if response is None:
+            raise
     if response is not None:
         return response
-    error = StreamInterrupted("expected a terminal, got the end of the stream", cursor=accumulator.cursor)
-    error.snapshot = accumulator.response
+    snapshot = accumulator.response
+    error = StreamInterrupted(
+        "expected a terminal, got the end of the stream",
+        cursor=accumulator.cursor,
+        resumable=snapshot is not None and snapshot.background is True and snapshot.store is not False,
+    )
+    error.snapshot = snapshot
     raise error

@@ -24,7 +24,7 @@ Our exception hierarchy::
       ConsumerTooSlow            a bounded buffer overflowed and the policy was to fail
 
 Messages say what was expected and what came. Numbers and places are fields. The text of a payload is in
-fields too, never in a message.
+fields too, never in a message; what a server says of its own error is in both.
 """
 
 from __future__ import annotations
@@ -98,7 +98,7 @@ _CLOCKS = {
 
 
 class StatusError(OrxError):
-    """Raised when the server answered with an HTTP status that is not 200.
+    """Raised when the server answered with an HTTP status that is not in the 200s.
 
     Attributes:
         status: The HTTP status.
@@ -223,10 +223,10 @@ class FrameDecodeError(ProtocolError):
 
     Args:
         message: What was expected and what came.
-        frame: The frame as it came.
+        frame: The frame as it came; None when it was dropped before, because the stream ended in the middle of it.
     """
 
-    def __init__(self, message: str, frame: Frame) -> None:
+    def __init__(self, message: str, frame: Frame | None = None) -> None:
         super().__init__(message)
         self.frame = frame
 
@@ -287,7 +287,7 @@ class ServerError(OrxError):
         sequence_number: int | None = None,
     ) -> None:
         about = ", ".join(f"{name} {value}" for name, value in (("code", code), ("type", type)) if value)
-        super().__init__(f"the server ended the stream with an error ({about or 'no code'}): {message}")
+        super().__init__(f"expected a terminal, got an error of the server ({about or 'no code'}): {message}")
         self.message = message
         self.code = code
         self.type = type

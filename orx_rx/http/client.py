@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import os
+import re
 from importlib.metadata import PackageNotFoundError, version
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, NoReturn, Self
 from urllib.parse import urlsplit
+from urllib.request import getproxies, proxy_bypass
 
 import aiohttp
 from pydantic import SecretStr
@@ -15,11 +16,12 @@ from reactivex import Observable
 from reactivex.disposable import Disposable
 
 from orx_rx import operators as ops
-from orx_rx.errors import ConnectionLost
-from orx_rx.http.source import sse_chunks
+from orx_rx.errors import ConnectFailed, ConnectionLost
+from orx_rx.http.source import sse_chunks, to_json
 from orx_rx.http.timeouts import Timeouts, watch_events
 from orx_rx.models.base import to_wire
 from orx_rx.protocol.violations import DEFAULT, Profile
+from orx_rx.reporting import log
 from orx_rx.wire import DEFAULT_MAX_FRAME_BYTES
 
 if TYPE_CHECKING:
@@ -32,6 +34,7 @@ if TYPE_CHECKING:
     from orx_rx.protocol.accumulator import Accumulator
     from orx_rx.reporting import ViolationListener
 
+_BLANK = re.compile(r"[\s\x00-\x1f\x7f]")
 _OPENAI = "https://api.openai.com/v1"
 
 
@@ -39,12 +42,14 @@ class Client:
     """Speaks to one server.
 
     Settings come from the arguments, else from `ORX_BASE_URL` and `ORX_API_KEY`, else from `OPENAI_BASE_URL` and
-    `OPENAI_API_KEY`. Proxies come from the environment. Use it as `async with Client() as client`, or close it.
+    `OPENAI_API_KEY`. Proxies come from `HTTP_PROXY`, `HTTPS_PROXY` and `NO_PROXY`. Use it as
+    `async with Client() as client`, or close it. A client serves one event loop.
 
     Args:
         base_url: The address up to and without `/responses`; by default OpenAI's.
         api_key: The key, sent as a bearer token; without one no `Authorization` header is sent.
-        session: A session to use; it stays the caller's to close. By default the client makes one and closes it.
+        session: A session to use, with its own way to proxies; it stays the caller's to close. By default the client
+            makes one and closes it.
         headers: Headers to send with every request.
         timeouts: The clocks of every stream.
 
@@ -66,6 +71,7 @@ class Client:
         self._api_key = _checked_key(api_key if api_key is not None else _setting("API_KEY"))
         self._given = session
         self._own: aiohttp.ClientSession | None = None
+        self._loop: asyncio.AbstractEventLoop | None = None
         self._headers = dict(headers or {})
         self._timeouts = timeouts or Timeouts()
         self._live: dict[abc.ObserverBase[bytes], abc.DisposableBase] = {}
@@ -74,6 +80,10 @@ class Client:
     def __repr__(self) -> str:
         """Name the server, and never the key."""
         return f"Client(base_url={self._base_url!r})"
+
+    def __reduce__(self) -> NoReturn:
+        """Refuse to be pickled or copied, because the key would be in the pickle."""
+        raise TypeError("expected something to pickle or copy, got a client, which holds a key and connections")
 
     @property
     def base_url(self) -> str:
@@ -95,11 +105,14 @@ class Client:
         self._closed = True
         for observer, subscription in list(self._live.items()):
             subscription.dispose()
-            observer.on_error(ConnectionLost("expected the rest of the body, got a client that was closed"))
+            try:
+                observer.on_error(ConnectionLost("expected the rest of the body, got a client that was closed"))
+            except Exception as error:
+                log.error("a subscriber raised at the end", error=type(error).__name__, exc_info=error)
         self._live.clear()
         if self._own is not None:
             await self._own.close()
-            await asyncio.sleep(0)  # the transports of the session close in the next turn of the loop
+        await asyncio.sleep(0)  # transports close in the next turn of the loop
 
     def chunks(
         self,
@@ -115,22 +128,24 @@ class Client:
         Args:
             headers: Headers to send as well.
             timeouts: The clocks, instead of those of the client; `connect` and `idle` are used.
-            **request: The fields of the request, such as `model` and `input`; models are sent as their JSON.
+            **request: The fields of the request, such as `model` and `input`; models are sent as their JSON, and None
+                as null.
 
         Raises:
-            TypeError: `stream` is among the fields; it is always true.
-            RuntimeError: The client is closed, or there is no running event loop at subscription.
-            OrxError: To the subscriber, as `sse_chunks` does.
+            TypeError: `stream` is among the fields, which is always true; or one cannot be written as JSON.
+            ValueError: A field holds a number or a text that JSON cannot hold.
+            RuntimeError: To the subscriber, when there is no running event loop.
+            OrxError: To the subscriber, as `sse_chunks` does; a `ConnectFailed` when the client is closed.
         """
         if "stream" in request:
             raise TypeError("expected no field 'stream', since it is always true, got one")
-        body = json.dumps({**to_wire(request), "stream": True}, ensure_ascii=False).encode()
         chunks = sse_chunks(
             self._session,
             "POST",
             f"{self._base_url}/responses",
-            data=body,
+            data=to_json({**to_wire(request), "stream": True}),
             headers={"Content-Type": "application/json", **self._all_headers(headers)},
+            proxy=_proxy_of(self._base_url) if self._given is None else None,
             timeouts=timeouts or self._timeouts,
         )
         return self._tracked(chunks)
@@ -162,10 +177,12 @@ class Client:
             headers: Headers to send as well.
             timeouts: The clocks, instead of those of the client.
             scheduler: Keeps the time; by default that of the subscriber, else the running event loop.
-            **request: The fields of the request, such as `model` and `input`; models are sent as their JSON.
+            **request: The fields of the request, as for `chunks`.
 
         Raises:
-            TypeError: `stream` is among the fields; it is always true.
+            TypeError: As for `chunks`.
+            ValueError: As for `chunks`, or `linger` or `max_frame_bytes` is out of range.
+            RuntimeError: To the subscriber, when there is no running event loop.
             OrxError: To the subscriber, whatever the source or an operator raises.
         """
         return self.chunks(headers=headers, timeouts=timeouts, **request).pipe(
@@ -183,13 +200,18 @@ class Client:
 
     async def _session(self) -> aiohttp.ClientSession:
         if self._closed:
-            raise ConnectionLost("expected an open client, got one that was closed")
+            raise ConnectFailed("expected an open client, got one that was closed")
         if self._given is not None:
             return self._given
+        loop = asyncio.get_running_loop()
         if self._own is None:
-            # no limit of connections: each stream holds one as long as it lasts
+            # No limit of connections: each stream holds one as long as it lasts. And no trust_env, which means more
+            # than proxies: it sends what ~/.netrc has for the host, and fails where there is a key as well.
             connector = aiohttp.TCPConnector(limit=0)
-            self._own = aiohttp.ClientSession(connector=connector, trust_env=True, cookie_jar=aiohttp.DummyCookieJar())
+            self._own = aiohttp.ClientSession(connector=connector, cookie_jar=aiohttp.DummyCookieJar())
+            self._loop = loop
+        if loop is not self._loop:
+            raise ConnectFailed("expected the event loop that the client was first used in, got another one")
         return self._own
 
     def _tracked(self, chunks: Observable[bytes]) -> Observable[bytes]:
@@ -213,20 +235,31 @@ def _setting(name: str) -> str | None:
 
 
 def _checked_url(text: str) -> str:
+    """Check a base URL; it is never in the message, because it may hold a password, or be a key in the wrong place."""
+    text = text.strip()
     try:
-        url = urlsplit(text)
-        _ = url.port
+        url, port = urlsplit(text), urlsplit(text).port
     except ValueError:
-        raise ValueError(
-            "expected a base URL such as 'http://127.0.0.1:8080/v1', got one that cannot be read"
-        ) from None
-    if url.scheme not in ("http", "https") or not url.hostname:
-        raise ValueError(f"expected an absolute base URL of http or https, got the scheme {url.scheme!r}")
-    extras = {"credentials": "@" in url.netloc, "a query": "?" in text, "a fragment": "#" in text}
-    for name, there in extras.items():
+        url, port = urlsplit(""), 0
+    wrong = {
+        "one that cannot be read": port == 0 or _BLANK.search(text),
+        "one that is not absolute": not url.hostname,
+        "one that is neither http nor https": url.scheme not in ("http", "https"),
+        "one with credentials": "@" in url.netloc,
+        "one with a query": "?" in text,
+        "one with a fragment": "#" in text,
+    }
+    for what, there in wrong.items():
         if there:
-            raise ValueError(f"expected a base URL without {name}, got one with {name}")
+            raise ValueError(f"expected a base URL such as 'http://127.0.0.1:8080/v1', got {what}")
     return text.rstrip("/")
+
+
+def _proxy_of(url: str) -> str | None:
+    """Find the proxy that the environment names for a URL."""
+    parts = urlsplit(url)
+    proxy = None if proxy_bypass(parts.netloc) else getproxies().get(parts.scheme)
+    return f"http://{proxy}" if proxy and "://" not in proxy else proxy
 
 
 def _checked_key(key: str | SecretStr | None) -> SecretStr | None:

@@ -4,35 +4,48 @@ from __future__ import annotations
 
 import json
 import re
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, cast
 
-import aiohttp
-
 from orx_rx.errors import StatusError, status_error
+from orx_rx.http.bodies import read_start
 from orx_rx.wire import FrameParser
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
+
+    import aiohttp
 
 _MOST = 64 * 1024  # bytes of a body that are read
+LONGEST = 5.0  # seconds that reading it may take; the status is known, so nobody has to wait for the rest
 _KEPT = 2_000  # characters of a body that the error keeps
+_SHOWN = 200  # characters of a body without an error object that stand for its message
 _TITLE = re.compile(r"<title[^>]*>(.*?)</title>", re.IGNORECASE | re.DOTALL)
+_SECRET_HEADERS = ("authorization", "proxy-authorization", "api-key", "x-api-key")
+_SHORTEST_SECRET = 8  # a shorter one is hardly a secret, and may be part of any word
 
 
-async def failure_of(response: aiohttp.ClientResponse) -> StatusError:
-    """Make the error of an answer; reads the body as JSON, as an event stream, or as text, by its media type."""
-    try:
-        body = await response.content.read(_MOST)
-        while len(body) < _MOST and (more := await response.content.read(_MOST - len(body))):
-            body += more
-    except (aiohttp.ClientError, OSError, TimeoutError):
-        body = b""
-    media_type = response.headers.get("Content-Type", "").partition(";")[0].strip().lower()
-    found = _error_object(_json_of(body, media_type))
-    message = found.get("message") or _summary(body, media_type) or response.reason or "no message"
+def secrets_of(headers: Mapping[str, str]) -> list[str]:
+    """Find the secrets that a request sends, because a server may echo them in the body of an error."""
+    values = [value.split()[-1] for name, value in headers.items() if name.lower() in _SECRET_HEADERS and value.strip()]
+    return [value for value in values if len(value) >= _SHORTEST_SECRET]
+
+
+def hide(body: bytes, secrets: Sequence[str]) -> bytes:
+    """Hide the secrets in a body."""
+    for secret in secrets:
+        body = body.replace(secret.encode(), b"***")
+    return body
+
+
+async def failure_of(response: aiohttp.ClientResponse, secrets: Sequence[str] = ()) -> StatusError:
+    """Make the error of an answer; reads the body as JSON, as an event stream, or as text."""
+    body = hide(await read_start(response.content, _MOST, LONGEST), secrets)
+    found = _error_object(_json_of(body))
+    message = found.get("message") or _summary(body, response.content_type) or response.reason or "no message"
     return status_error(response.status)(
         response.status,
-        message,
+        message[:_KEPT],
         code=found.get("code"),
         type=found.get("type"),
         param=found.get("param"),
@@ -42,32 +55,33 @@ async def failure_of(response: aiohttp.ClientResponse) -> StatusError:
     )
 
 
-def _json_of(body: bytes, media_type: str) -> object:
-    if media_type == "text/event-stream":
-        parser = FrameParser()
-        frames = [*parser.feed(body), *parser.end()]
-        return next((value for frame in frames if (value := _loads(frame.data)) is not None), None)
-    return _loads(body)
+def _json_of(body: bytes) -> object:
+    """Read a body as JSON, else as an event stream, whatever its media type; None where it is neither."""
+    value = _loads(body)
+    if value is not None:
+        return value
+    parser = FrameParser()
+    frames = [*parser.feed(body), *parser.end()]
+    return next((value for frame in frames if (value := _loads(frame.data)) is not None), None)
 
 
 def _loads(data: bytes) -> object:
-    try:
+    with suppress(ValueError, RecursionError):
         return json.loads(data)
-    except ValueError:
-        return None
+    return None
 
 
 def _error_object(value: object) -> dict[str, str]:
     """Find message, code, type and param in the shapes that servers send: nested, flat, or a bare text."""
+    if isinstance(value, list) and value:
+        return _error_object(cast("list[object]", value)[0])
     if not isinstance(value, dict):
         return {}
     outer = cast("Mapping[str, Any]", value)
     nested = outer.get("error")
-    if isinstance(nested, str):
-        return {"message": nested}
     fields = cast("Mapping[str, Any]", nested) if isinstance(nested, dict) else outer
-    found = {name: fields.get(name) for name in ("message", "code", "type", "param")}
-    found["message"] = found["message"] or fields.get("detail")
+    found = {name: fields.get(name) for name in ("code", "type", "param")}
+    found["message"] = fields.get("message") or fields.get("detail") or (nested if isinstance(nested, str) else None)
     return {
         name: text if isinstance(text, str) else json.dumps(text) for name, text in found.items() if text is not None
     }
@@ -77,5 +91,11 @@ def _summary(body: bytes, media_type: str) -> str:
     text = body.decode("utf-8", "replace").strip()
     if media_type == "text/html" or text[:15].lower().startswith(("<!doctype", "<html")):
         title = _TITLE.search(text)
-        return f"an HTML page{f' titled {title[1].strip()!r}' if title else ''} of {len(body)} bytes"
-    return text[:200]
+        named = f" titled {_line(title[1])!r}" if title else ""
+        return f"an HTML page{named} of {len(body)} bytes" if text else ""
+    return _line(text)
+
+
+def _line(text: str) -> str:
+    """Make one short line of a text."""
+    return " ".join(text.split())[:_SHOWN]

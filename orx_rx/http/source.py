@@ -6,7 +6,7 @@ aiohttp's exceptions become ours here and are seen nowhere else.
 from __future__ import annotations
 
 import asyncio
-from contextlib import contextmanager
+import json as jsonlib
 from typing import TYPE_CHECKING
 
 import aiohttp
@@ -14,17 +14,20 @@ from reactivex import Observable
 from reactivex.disposable import Disposable
 
 from orx_rx.errors import ConnectFailed, ConnectionLost, NotAnEventStream, OrxError, StreamTimeout
-from orx_rx.http.failures import failure_of
-from orx_rx.http.timeouts import Timeouts
+from orx_rx.http.bodies import Watch, read_start, rest_of
+from orx_rx.http.failures import failure_of, hide, secrets_of
+from orx_rx.http.timeouts import Timeouts, running_loop
 from orx_rx.reporting import log
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Generator, Mapping
+    from collections.abc import Awaitable, Callable, Mapping, Sequence
 
     from reactivex import abc
 
 EVENT_STREAM = "text/event-stream"
 _HEAD = 200  # bytes of an unexpected body that an error keeps
+_HEAD_READ = 4096  # bytes of it that are read, so that no secret is cut in two and kept by half
+_HEAD_LONGEST = 1.0  # seconds to wait for them: they are no more than a hint
 
 # Identity, because a server that compresses a stream holds it back until a block is full.
 _HEADERS = {"Accept": EVENT_STREAM, "Accept-Encoding": "identity", "Cache-Control": "no-cache"}
@@ -39,6 +42,7 @@ def sse_chunks(
     data: bytes | None = None,
     headers: Mapping[str, str] | None = None,
     params: Mapping[str, str] | None = None,
+    proxy: str | None = None,
     timeouts: Timeouts | None = None,
 ) -> Observable[bytes]:
     """Read the body of an event stream, chunk by chunk as it comes from the socket.
@@ -60,42 +64,46 @@ def sse_chunks(
         data: A body to send as it is.
         headers: Headers to add to, or to put in the place of, `Accept`, `Accept-Encoding` and `Cache-Control`.
         params: The query.
+        proxy: The address of a proxy; by default the session decides.
         timeouts: The clocks; `connect` and `idle` are used here.
 
     Raises:
-        RuntimeError: There is no running event loop at subscription.
+        TypeError: `json` holds something that JSON does not know.
+        ValueError: It holds a number or a text that JSON cannot, or there is `data` as well.
+        RuntimeError: To the subscriber, when there is no running event loop.
         StatusError: To the subscriber, when the status is not in the 200s; of the class of the status.
         NotAnEventStream: To the subscriber, when the media type is another.
         ConnectFailed: To the subscriber, when there was no answer.
         ConnectionLost: To the subscriber, when the connection broke.
         StreamTimeout: To the subscriber, when a clock ran out.
     """
+    if json is not None and data is not None:
+        raise ValueError("expected one of json and data, got both")
     clocks = timeouts or Timeouts()
     patience = aiohttp.ClientTimeout(
         total=None, connect=clocks.connect, sock_connect=clocks.connect, sock_read=clocks.idle
     )
+    body = data if json is None else to_json(json)
+    # aiohttp lets a later header take the place of an earlier one, however their names are spelled
+    sent = {**_HEADERS, **({} if json is None else {"Content-Type": "application/json"}), **(headers or {})}
 
     async def request() -> aiohttp.ClientResponse:
         opened = await session() if callable(session) else session
         return await opened.request(
             method,
             url,
-            json=json,
-            data=data,
-            headers={**_HEADERS, **(headers or {})},
+            data=body,
+            headers=sent,
             params=params,
+            proxy=proxy,
             timeout=patience,
             allow_redirects=False,
+            raise_for_status=False,
         )
 
     def subscribe(observer: abc.ObserverBase[bytes], _: abc.SchedulerBase | None = None) -> abc.DisposableBase:
-        try:
-            loop = asyncio.get_running_loop()
-        except RuntimeError:
-            raise RuntimeError(
-                "expected a running event loop to read HTTP in, got none: subscribe inside a coroutine"
-            ) from None
-        reader = _Reader(request, observer, clocks)
+        loop = running_loop()
+        reader = _Reader(request, observer, clocks, secrets_of(sent))
         task = loop.create_task(reader.run(), name=f"orx_rx {method}")
         task.add_done_callback(_tell_loop)
 
@@ -106,6 +114,16 @@ def sse_chunks(
         return Disposable(dispose)
 
     return Observable(subscribe)
+
+
+def to_json(value: object) -> bytes:
+    """Write JSON, and nothing that is not.
+
+    Raises:
+        TypeError: There is something in it that JSON does not know.
+        ValueError: There is a number or a text in it that JSON cannot hold.
+    """
+    return jsonlib.dumps(value, ensure_ascii=False, allow_nan=False).encode()
 
 
 def _tell_loop(task: asyncio.Task[None]) -> None:
@@ -123,10 +141,12 @@ class _Reader:
         request: Callable[[], Awaitable[aiohttp.ClientResponse]],
         observer: abc.ObserverBase[bytes],
         timeouts: Timeouts,
+        secrets: Sequence[str],
     ) -> None:
         self._request = request
         self._observer = observer
         self._timeouts = timeouts
+        self._secrets = secrets
         self._response: aiohttp.ClientResponse | None = None
 
     def close(self) -> None:
@@ -135,54 +155,110 @@ class _Reader:
             self._response.close()
 
     async def run(self) -> None:
-        """Read the response to its end."""
+        """Read the response, and say how it ended.
+
+        What a subscriber raises ends the stream too. It goes to `on_error`, so that whatever else is in the pipeline
+        stops its clocks and waits for nothing, and out of the task, so that the loop hears of it.
+        """
+        try:
+            failure = await self._read()
+        except BaseException as error:
+            self.close()
+            raised = _raised(error)
+            if raised is None:
+                raise
+            self._observer.on_error(raised)
+            raise raised from raised.__cause__
+        if failure is None:
+            self._observer.on_completed()
+        else:
+            self.close()
+            self._observer.on_error(failure)
+
+    async def _read(self) -> OrxError | None:
+        """Hand on the chunks until the body ends, and return what ended it too early.
+
+        It is returned and not raised, so that nothing that a subscriber raises is taken for it.
+        """
         try:
             response = await self._open()
+        except Exception as error:
+            return self._ours(error)
+        with Watch(response) as watch:
             while True:
-                with self._translated():
-                    chunk = await response.content.readany()
-                if not chunk:
-                    break
-                self._observer.on_next(chunk)
-        except OrxError as error:
-            self.close()
-            self._observer.on_error(error)
-        except BaseException:
-            self.close()
-            raise
-        else:
-            response.release()
-            self._observer.on_completed()
+                failure = None
+                try:
+                    chunk = await response.content.readany() or watch.end()
+                except Exception as error:
+                    chunk, failure = rest_of(response.content), self._ours(error)
+                if chunk:
+                    self._observer.on_next(chunk)
+                if failure or not chunk:
+                    return failure
 
     async def _open(self) -> aiohttp.ClientResponse:
-        with self._translated():
-            response = self._response = await self._request()
+        response = self._response = await self._request()
         log.debug("answer", status=response.status, request_id=response.headers.get("x-request-id"))
         if not 200 <= response.status < 300:
-            raise await failure_of(response)
+            raise await failure_of(response, self._secrets)
         media_type = response.headers.get("Content-Type")
         if (media_type or "").partition(";")[0].strip().lower() != EVENT_STREAM:
-            with self._translated():
-                head = await response.content.read(_HEAD)
-            raise NotAnEventStream(media_type, head)
+            head = await read_start(response.content, _HEAD_READ, _HEAD_LONGEST)
+            raise NotAnEventStream(media_type, hide(head, self._secrets)[:_HEAD])
         return response
 
-    @contextmanager
-    def _translated(self) -> Generator[None]:
-        try:
-            yield
-        except aiohttp.ConnectionTimeoutError as error:
-            raise StreamTimeout("connect", self._timeouts.connect or 0) from error
-        except TimeoutError as error:
-            clock, seconds = (
-                ("idle", self._timeouts.idle) if self._timeouts.idle else ("connect", self._timeouts.connect)
-            )
-            raise StreamTimeout(clock, seconds or 0) from error
-        except (aiohttp.ClientError, OSError) as error:
-            if self._response is None:
-                raise ConnectFailed(f"expected an answer, got {_say(error)}") from error
-            raise ConnectionLost(f"expected the rest of the body, got {_say(error)}") from error
+    def _ours(self, error: Exception) -> OrxError:
+        """Turn what aiohttp raised into an error of ours."""
+        if isinstance(error, OrxError):
+            return error
+        ours: OrxError
+        clock = next((name for kind, name in _CLOCKS if isinstance(error, kind)), None)
+        if clock is not None:
+            ours = StreamTimeout(clock, getattr(self._timeouts, clock) or 0)
+        elif self._response is None:
+            ours = ConnectFailed(f"expected an answer, got {_say(error)}")
+        else:
+            ours = ConnectionLost(f"expected the rest of the body, got {_say(error)}")
+        ours.__cause__ = error.__cause__ if isinstance(error, _TALKATIVE) else error
+        return ours
+
+
+def _raised(error: BaseException) -> Exception | None:
+    """Tell what a subscriber raised; None if it was no subscriber, or no failure."""
+    task = asyncio.current_task()
+    if isinstance(error, asyncio.CancelledError) and task is not None and not task.cancelling():
+        failure = RuntimeError("a subscriber raised CancelledError")
+        failure.__cause__ = error
+        return failure
+    return error if isinstance(error, Exception) else None
+
+
+_CLOCKS: tuple[tuple[type[Exception], str], ...] = (
+    (aiohttp.ConnectionTimeoutError, "connect"),
+    (aiohttp.SocketTimeoutError, "idle"),
+)
+
+# These carry the request with its headers, the proxy with its password, or a URL with credentials.
+_TALKATIVE = (
+    aiohttp.ClientResponseError,
+    aiohttp.ClientConnectorError,
+    aiohttp.InvalidURL,
+    aiohttp.NonHttpUrlClientError,
+)
+
+# The texts of these quote what the server sent, or the URL.
+_SAID: tuple[tuple[type[Exception], str], ...] = (
+    (aiohttp.ClientHttpProxyError, "a refusal of the proxy"),
+    (aiohttp.ClientResponseError, "an answer that cannot be read as HTTP"),
+    (aiohttp.ServerDisconnectedError, "a closed connection"),
+    (aiohttp.ClientPayloadError, "a body that broke off or cannot be decoded"),
+    (aiohttp.InvalidURL, "a URL that cannot be requested"),
+    (aiohttp.NonHttpUrlClientError, "a URL that is neither http nor https"),
+)
 
 
 def _say(error: Exception) -> str:
+    said = next((text for kind, text in _SAID if isinstance(error, kind)), None)
+    if said is not None:
+        return said
     return f"{type(error).__name__}: {error}" if str(error) else type(error).__name__

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import math
 from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, TypeVar
 
@@ -40,7 +41,7 @@ class Timeouts:
         duration: From the request to the end of the stream.
 
     Raises:
-        ValueError: A clock is not positive.
+        ValueError: A clock is not a positive number of seconds.
     """
 
     connect: float | None = 10.0
@@ -53,8 +54,22 @@ class Timeouts:
         """Refuse clocks that cannot run."""
         for field in fields(self):
             seconds: float | None = getattr(self, field.name)
-            if seconds is not None and not seconds > 0:
-                raise ValueError(f"expected a {field.name} timeout above 0 seconds, got {seconds}")
+            if seconds is not None and not 0 < seconds < math.inf:
+                raise ValueError(f"expected None or a {field.name} timeout above 0 seconds, got {seconds}")
+
+
+def running_loop() -> asyncio.AbstractEventLoop:
+    """Find the running event loop.
+
+    Raises:
+        RuntimeError: There is none.
+    """
+    try:
+        return asyncio.get_running_loop()
+    except RuntimeError:
+        raise RuntimeError(
+            "expected a running event loop to read HTTP in, got none: subscribe inside a coroutine"
+        ) from None
 
 
 def watch_events(timeouts: Timeouts, scheduler: abc.SchedulerBase | None = None) -> Operator[Event, Event]:
@@ -111,7 +126,7 @@ def _clocked(
     def subscribe(
         observer: abc.ObserverBase[T], subscriber_scheduler: abc.SchedulerBase | None = None
     ) -> abc.DisposableBase:
-        keeper = scheduler or subscriber_scheduler or AsyncIOScheduler(asyncio.get_running_loop())
+        keeper = scheduler or subscriber_scheduler or AsyncIOScheduler(running_loop())
         timer = SerialDisposable()
         running = stops is not None
         wound: datetime = keeper.now
