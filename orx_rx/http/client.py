@@ -20,8 +20,13 @@ from orx_rx.errors import ConnectFailed, ConnectionLost
 from orx_rx.http.source import sse_chunks, to_json
 from orx_rx.http.timeouts import Timeouts, watch_events
 from orx_rx.models.base import to_wire
+from orx_rx.protocol.accumulator import Accumulator
+from orx_rx.protocol.decoding import Decoder
+from orx_rx.protocol.lifecycle import LifecycleGuard
+from orx_rx.protocol.sequence import SequenceChecker
 from orx_rx.protocol.violations import DEFAULT, Profile
-from orx_rx.reporting import log
+from orx_rx.reporting import judges, log
+from orx_rx.step import lift, lift_settling
 from orx_rx.wire import DEFAULT_MAX_FRAME_BYTES
 
 if TYPE_CHECKING:
@@ -31,7 +36,6 @@ if TYPE_CHECKING:
     from reactivex import abc
 
     from orx_rx.models.event_base import Event
-    from orx_rx.protocol.accumulator import Accumulator
     from orx_rx.reporting import ViolationListener
 
 _BLANK = re.compile(r"[\s\x00-\x1f\x7f]")
@@ -185,14 +189,28 @@ class Client:
             RuntimeError: To the subscriber, when there is no running event loop.
             OrxError: To the subscriber, whatever the source or an operator raises.
         """
-        return self.chunks(headers=headers, timeouts=timeouts, **request).pipe(
-            ops.frame(max_frame_bytes=max_frame_bytes),
-            ops.decode(profile=profile, on_violation=on_violation),
-            watch_events(timeouts or self._timeouts, scheduler),
-            ops.sequence_check(profile=profile, on_violation=on_violation),
-            ops.lifecycle_guard(linger=linger, profile=profile, on_violation=on_violation, scheduler=scheduler),
-            ops.accumulate(into=into, profile=profile, on_violation=on_violation),
+        frames = self.chunks(headers=headers, timeouts=timeouts, **request).pipe(
+            ops.frame(max_frame_bytes=max_frame_bytes)
         )
+        clocks = watch_events(timeouts or self._timeouts, scheduler)
+        ops.lifecycle_guard(linger=linger)  # refuses what it cannot wait for, here and not at subscription
+        new_judge = judges(profile, on_violation)
+
+        def subscribe(
+            observer: abc.ObserverBase[Event], subscriber_scheduler: abc.SchedulerBase | None = None
+        ) -> abc.DisposableBase:
+            # the steps of those operators with one judge, so that an error has the violations that all of them found
+            judge = new_judge()
+            events = frames.pipe(
+                lift(lambda: Decoder(judge)),
+                clocks,
+                lift(lambda: SequenceChecker(judge)),
+                lift_settling(lambda: LifecycleGuard(judge), linger, scheduler),
+                lift(lambda: Accumulator(judge)) if into is None else ops.accumulate(into=into),
+            )
+            return events.subscribe(observer, scheduler=subscriber_scheduler)
+
+        return Observable(subscribe)
 
     def _all_headers(self, more: Mapping[str, str] | None) -> dict[str, str]:
         key = {} if self._api_key is None else {"Authorization": f"Bearer {self._api_key.get_secret_value()}"}
