@@ -817,8 +817,10 @@ async def hear(reply: bytes) -> Exception:
 
 
 async def test_an_error_has_the_violations_that_every_step_found() -> None:
-    created = {"type": "response.created", "response": {"id": "resp_a", "status": "in_progress", "output": []}}
-    named = b"event: response.queued\ndata: " + json.dumps(created).encode() + b"\n\n"
+    named = (
+        b'event: response.queued\ndata: {"type": "response.created",'
+        b' "response": {"id": "resp_a", "status": "in_progress", "output": []}}\n\n'
+    )
     error = await hear(UNTIL_CLOSE + named)
     assert isinstance(error, StreamInterrupted)
     codes = [violation.code for violation in error.violations]

@@ -36,8 +36,9 @@ def rest_of(content: aiohttp.StreamReader) -> bytes:
 class Watch:
     """Watches the connection of a body for two things that aiohttp does not tell its reader.
 
-    When somebody closes the session, aiohttp forgets the body and leaves its reader waiting for ever. And where the end
-    of the connection is the end of the body, aiohttp takes a connection that broke for a body that ended.
+    When somebody closes the session, or a body is not chunked as it should be, aiohttp forgets the body and leaves its
+    reader waiting for ever. And where the end of the connection is the end of the body, it takes a connection that
+    broke for a body that ended.
 
     Args:
         response: The answer.

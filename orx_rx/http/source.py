@@ -165,10 +165,11 @@ class _Reader:
         except BaseException as error:
             self.close()
             raised = _raised(error)
-            if raised is None:
+            if raised is not None:
+                self._observer.on_error(raised)
+            if raised is None or raised is error:
                 raise
-            self._observer.on_error(raised)
-            raise raised from raised.__cause__
+            raise raised from error
         if failure is None:
             self._observer.on_completed()
         else:
@@ -227,9 +228,7 @@ def _raised(error: BaseException) -> Exception | None:
     """Tell what a subscriber raised; None if it was no subscriber, or no failure."""
     task = asyncio.current_task()
     if isinstance(error, asyncio.CancelledError) and task is not None and not task.cancelling():
-        failure = RuntimeError("a subscriber raised CancelledError")
-        failure.__cause__ = error
-        return failure
+        return RuntimeError("a subscriber raised CancelledError")
     return error if isinstance(error, Exception) else None
 
 
