@@ -133,7 +133,7 @@ class StatusError(OrxError):
         self.type = type
         self.param = param
         self.request_id = request_id
-        self.headers = dict(headers or {})
+        self.headers: dict[str, str] = dict(headers or {})
         self.body = body
 
 
@@ -255,7 +255,7 @@ class SchemaViolation(ProtocolError):
         self.frame = frame
         self.event_type = event_type
         self.sequence_number = sequence_number
-        self.problems = tuple(problems)
+        self.problems: tuple[str, ...] = tuple(problems)
 
 
 class SequenceViolation(ProtocolError):

@@ -325,6 +325,12 @@ def test_what_is_no_json_is_refused_at_the_call(value: object) -> None:
         Client(base_url="http://host").events(model="m", input=value)
 
 
+@pytest.mark.parametrize("option", [{"linger": -1}, {"max_frame_bytes": 0}])
+def test_options_out_of_range_are_refused_at_the_call(option: dict[str, int]) -> None:
+    with pytest.raises(ValueError, match=rf"^expected .*{next(iter(option))} of at least"):
+        Client(base_url="http://host").events(model="m", **option)  # type: ignore[arg-type]
+
+
 async def test_the_request_is_what_it_was_at_the_call() -> None:
     fields = ["a"]
     async with listening() as server, Client(base_url=server.url) as client:

@@ -23,7 +23,7 @@ class Text:
     __slots__ = ("_joined", "_pieces", "size")
 
     def __init__(self) -> None:
-        self.size = 0
+        self.size: int = 0
         self._joined = ""
         self._pieces: list[str] = []
 

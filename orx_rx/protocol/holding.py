@@ -28,7 +28,7 @@ class Grown:
     __slots__ = ("annotations", "channel", "closed", "growth", "logprobs", "part", "told")
 
     def __init__(self, channel: Channel) -> None:
-        self.channel = channel
+        self.channel: Channel = channel
         self.growth: Any = _GROWTHS.get(channel.name, Text)()
         self.told: Any = None  # what the done event said
         self.part: Part | None = None  # the part as added or as done
@@ -49,9 +49,9 @@ class Held:
     __slots__ = ("added", "done", "grown", "kind", "partial", "seeded", "snapshot", "status")
 
     def __init__(self, kind: str, *, partial: bool) -> None:
-        self.kind = kind
-        self.partial = partial  # it began before the stream did
-        self.seeded = False  # what is known of it comes from a snapshot of the server
+        self.kind: str = kind
+        self.partial: bool = partial  # it began before the stream did
+        self.seeded: bool = False  # what is known of it comes from a snapshot of the server
         self.added: Item | None = None
         self.done: Item | None = None
         self.status: str | None = None

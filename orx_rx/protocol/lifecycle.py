@@ -63,7 +63,7 @@ class LifecycleGuard:
     """
 
     def __init__(self, judge: Judge | None = None) -> None:
-        self.settling = False
+        self.settling: bool = False
         self._judge = judge or Judge()
         self._state = State.ABSENT
         self._items: dict[int, _Item] = {}

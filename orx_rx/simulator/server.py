@@ -81,7 +81,7 @@ class Simulator:
             if value is not None and value < least:
                 raise ValueError(f"expected {name} of at least {least}, got {value}")
         self.requests: list[SeenRequest] = []
-        self.disconnects = 0
+        self.disconnects: int = 0
         self._scenarios = dict(scenarios or {})
         self._api_key = api_key
         self._event_lines = event_lines
