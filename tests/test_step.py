@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import pytest
-from reactivex import abc
+from reactivex import Observable, abc
 from reactivex.disposable import Disposable
 from reactivex.testing import TestScheduler
 
@@ -133,6 +133,25 @@ def test_a_step_that_cannot_be_made_is_an_error_of_the_stream_and_nothing_is_sub
     listener = Listener(source.observable.pipe(lift(make)))
     assert [type(end) for end in listener.ends] == [Trouble]
     assert source.subscribed == 0
+
+
+def test_a_step_in_front_of_another_that_cannot_be_made_is_an_error_of_the_stream_too() -> None:
+    def make() -> Teller:
+        raise Trouble("of the maker")
+
+    source = Source[str]()
+    listener = Listener(source.observable.pipe(lift(make), lift(Teller), lift(Teller)))
+    assert [type(end) for end in listener.ends] == [Trouble]
+    assert source.subscribed == 0
+
+
+def test_what_is_raised_while_a_chain_that_ended_is_subscribed_to_reaches_the_caller() -> None:
+    def subscribe(observer: abc.ObserverBase[str], _: abc.SchedulerBase | None = None) -> abc.DisposableBase:
+        observer.on_completed()
+        raise Trouble("after the end")
+
+    with pytest.raises(Trouble, match="after the end"):
+        Listener(Observable(subscribe).pipe(lift(Teller), lift(Teller)))
 
 
 def test_the_error_of_a_step_disposes_the_source() -> None:
