@@ -71,7 +71,7 @@ class _Hub(Generic[T]):
         self._source = source
         self._history = history
         self._keep_alive = keep_alive
-        self._listeners: tuple[abc.ObserverBase[T], ...] = ()  # replaced, never changed, so a round is not disturbed
+        self._listeners: dict[abc.ObserverBase[T], None] = {}  # in their order; never changed in the middle of a round
         self._waiting: deque[tuple[Callable[[Any], None], Any]] = deque()
         self._working = False
         self._connected = False
@@ -114,7 +114,7 @@ class _Hub(Generic[T]):
         if self._ended:
             self._tell(observer, self._error)
         else:
-            self._listeners = (*self._listeners, observer)
+            self._listeners[observer] = None
 
     def _spread(self, element: T) -> None:
         if self._ended:
@@ -130,14 +130,14 @@ class _Hub(Generic[T]):
         if self._ended:
             return
         self._ended, self._error = True, error
-        listeners, self._listeners = self._listeners, ()
+        listeners, self._listeners = self._listeners, {}
         for observer in listeners:
             self._tell(observer, error)
 
     def _leave(self, observer: abc.ObserverBase[T]) -> None:
-        before = self._listeners
-        self._listeners = tuple(other for other in before if other is not observer)
-        if before and not self._listeners and not self._keep_alive:
+        left = bool(self._listeners)
+        self._listeners.pop(observer, None)
+        if left and not self._listeners and not self._keep_alive:
             self._finish(StreamInterrupted("expected a live stream, got one whose last subscriber had left"))
             self._upstream.dispose()
 

@@ -13,6 +13,7 @@ from orx_rx.models.lifecycle_events import TerminalEvent
 from orx_rx.operators import accumulate
 from orx_rx.protocol.accumulator import Accumulator
 from orx_rx.protocol.violations import QUIET, Judge
+from orx_rx.step import current_loop
 
 if TYPE_CHECKING:
     from types import TracebackType
@@ -130,7 +131,8 @@ class _Inbox(abc.ObserverBase[T]):
         """Wait for the next element, or the end."""
         self.awaited = asyncio.get_running_loop().create_future()
         try:
-            await self.awaited
+            if not self.elements and not self.ended:  # nothing came from another thread in between
+                await self.awaited
         finally:
             self.awaited = None
 
@@ -161,8 +163,19 @@ class _Inbox(abc.ObserverBase[T]):
         self.on_completed()
 
     def _wake(self) -> None:
-        if self.awaited is not None and not self.awaited.done():
-            self.awaited.set_result(None)
+        awaited = self.awaited
+        if awaited is None or awaited.done():
+            return
+        loop = awaited.get_loop()
+        if current_loop() is loop:
+            awaited.set_result(None)
+        else:  # timers of Rx run in threads of their own, which do not wake the loop
+            loop.call_soon_threadsafe(_wake, awaited)
+
+
+def _wake(awaited: asyncio.Future[None]) -> None:
+    if not awaited.done():
+        awaited.set_result(None)
 
 
 async def final_response(observable: Observable[Event]) -> Response:

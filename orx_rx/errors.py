@@ -89,7 +89,7 @@ class StreamTimeout(TransportError):
 
 
 _CLOCKS = {
-    "connect": "an answer of the server",
+    "connect": "a connection",
     "first_event": "a first event",
     "idle": "bytes",
     "progress": "an event that moves the response on",

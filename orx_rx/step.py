@@ -130,11 +130,17 @@ def _attach(
     return source.subscribe(observer, scheduler=scheduler)
 
 
-def _running_loop() -> abc.SchedulerBase | None:
+def current_loop() -> asyncio.AbstractEventLoop | None:
+    """Get the event loop that runs in this thread; None where there is none."""
     try:
-        return AsyncIOScheduler(asyncio.get_running_loop())
+        return asyncio.get_running_loop()
     except RuntimeError:
         return None
+
+
+def _running_loop() -> abc.SchedulerBase | None:
+    loop = current_loop()
+    return None if loop is None else AsyncIOScheduler(loop)
 
 
 class StepObserver(Observer[In]):
@@ -150,6 +156,7 @@ class StepObserver(Observer[In]):
         self._feed = step.feed
         self._observer = observer
         self._emit = observer.on_next
+        self._raised: Exception | None = None  # by the subscriber, and no error of the source when it comes back as one
 
     def on_next(self, value: In) -> None:
         """Feed one item."""
@@ -162,15 +169,19 @@ class StepObserver(Observer[In]):
             self.is_stopped = True
             self._observer.on_error(error)
             return
-        for output in outputs:
-            emit(output)
+        try:
+            for output in outputs:
+                emit(output)
+        except Exception as error:
+            self._raised = error
+            raise
 
     def _on_completed_core(self) -> None:
         self._finish(self._step.end)
 
     def _on_error_core(self, error: Exception) -> None:
         fail = getattr(self._step, "fail", None)
-        if fail is None:
+        if fail is None or error is self._raised:
             self._observer.on_error(error)
         else:
             self._finish(lambda: fail(error))
@@ -181,8 +192,12 @@ class StepObserver(Observer[In]):
         except Exception as error:
             self._observer.on_error(error)
             return
-        for output in outputs:
-            self._observer.on_next(output)
+        try:
+            for output in outputs:
+                self._observer.on_next(output)
+        except Exception as error:  # the source has ended, so that nobody else tells the rest of the pipeline
+            self._observer.on_error(error)
+            raise
         self._observer.on_completed()
 
 
@@ -218,6 +233,9 @@ class _SettlingObserver(StepObserver[In]):
         try:
             for output in outputs:
                 emit(output)
+        except Exception as error:
+            self._raised = error
+            raise
         finally:  # also when the subscriber raises
             if self._settling.settling is not self._waiting:
                 self._wait()

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import copy
 import json
+import pickle
 from base64 import b64encode
 from collections.abc import Callable
 from itertools import product
@@ -20,6 +22,7 @@ from orx_rx.models.event_base import DeltaEvent, Event
 from orx_rx.models.item_events import ResponseOutputItemDoneEvent
 from orx_rx.models.lifecycle_events import TerminalEvent
 from orx_rx.models.response import Response
+from orx_rx.models.text_events import ResponseTextDeltaEvent
 from orx_rx.protocol import holding
 from orx_rx.protocol.accumulator import Accumulator
 from orx_rx.protocol.channels import CHANNELS, Channel, part_channel
@@ -1029,3 +1032,35 @@ def test_whatever_a_server_sends_every_error_is_one_of_ours(stream: list[Payload
             assert event.snapshot.endswith(event.delta)
     if profile is QUIET:
         assert ran.error is None or isinstance(ran.error, ServerError)
+
+
+@pytest.mark.parametrize(
+    "copied",
+    [
+        copy.copy,
+        copy.deepcopy,
+        lambda event: event.model_copy(),
+        lambda event: event.model_copy(deep=True),
+        lambda event: pickle.loads(pickle.dumps(event)),
+    ],
+    ids=["copy", "deepcopy", "model_copy", "deep model_copy", "pickle"],
+)
+def test_a_copy_of_an_event_has_its_snapshot(copied: Callable[[Event], Event]) -> None:
+    accumulator = Accumulator()
+    pieces = [ResponseTextDeltaEvent(output_index=0, content_index=0, delta=piece) for piece in ("Hel", "lo")]
+    (first,), _ = [accumulator.feed(piece) for piece in pieces]
+    again = copied(first)
+    assert isinstance(again, ResponseTextDeltaEvent)
+    assert again == first
+    assert again.snapshot == "Hel"
+
+
+def test_events_of_a_class_of_the_users_own_are_accumulated_like_those_of_its_base() -> None:
+    class Mine(ResponseTextDeltaEvent, frozen=True):
+        """A delta with something added."""
+
+    accumulator = Accumulator()
+    accumulator.feed(Mine(output_index=0, content_index=0, delta="Hel"))
+    (event,) = accumulator.feed(Mine(output_index=0, content_index=0, delta="lo"))
+    assert isinstance(event, Mine)
+    assert event.snapshot == "Hello"

@@ -528,3 +528,18 @@ async def test_final_response_takes_a_stream_that_is_shared() -> None:
         assert (await waiting).output_text == "Hello"
         assert ear.elements == ["Hel", "lo"]
         assert not server.knocks()
+
+
+async def test_a_loop_reads_what_comes_from_another_thread() -> None:
+    source = Source[int]()
+
+    def emit() -> None:
+        source.push(1, 2)
+        source.complete()
+
+    async with iterate(source.observable) as reading:
+        first = asyncio.create_task(anext(reading))
+        await turns()
+        await asyncio.to_thread(emit)  # as the timers of Rx do
+        assert await first == 1
+        assert await _listed(reading) == [2]

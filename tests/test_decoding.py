@@ -18,7 +18,7 @@ from orx_rx.models.parts import ResponseOutputText, UnknownAnnotation, UnknownPa
 from orx_rx.models.stream_events import KeepaliveEvent, ResponseErrorEvent, StreamEnd, UnknownEvent
 from orx_rx.models.text_events import ResponseTextDeltaEvent
 from orx_rx.protocol.decoding import Decoder
-from orx_rx.protocol.violations import DEFAULT, QUIET, STRICT, Judge, Profile
+from orx_rx.protocol.violations import DEFAULT, QUIET, STRICT, Judge, Profile, Violation
 from orx_rx.wire import Frame, FrameParser
 from tests.chain import (
     Payload,
@@ -510,3 +510,20 @@ def test_a_frame_above_the_limit_is_refused() -> None:
     parser = FrameParser(max_frame_bytes=100)
     with pytest.raises(FrameTooLarge, match="expected frames of at most 100 bytes, got"):
         parser.feed(text_record(b"A" * 200))
+
+
+def test_a_number_that_no_machine_counts_to_is_a_wrong_shape() -> None:
+    with pytest.raises(SchemaViolation) as caught:
+        decode(b'{"type": "keepalive", "sequence_number": %s}' % (b"9" * 4300))
+    assert len(str(caught.value)) < 300
+
+
+def test_a_field_that_only_a_later_event_of_the_type_lacks_is_found() -> None:
+    found: list[Violation] = []
+    decoder = Decoder(Judge(only("field_missing", "report"), found.append))
+    whole = item("message", "msg_a", role="assistant", content=[])
+    for index, body in enumerate([whole, {"type": "function_call"}]):
+        fields = {"type": "response.output_item.added", "output_index": index, "item": body}
+        decoder.feed(Frame(data=json.dumps(fields).encode()))
+    places = {violation.place for violation in found}
+    assert places == {f"item.{name}" for name in ("id", "name", "arguments", "call_id", "status")}

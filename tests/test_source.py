@@ -438,6 +438,8 @@ async def test_an_answer_without_content_is_not_an_event_stream() -> None:
     "reply",
     [
         answer(b'{"error": {"message": "bad key sk-123456789"}}', "401 Unauthorized", "application/json"),
+        answer(b"", "401 bad key sk-123456789"),
+        answer(b"no", "401 Unauthorized", x_request_id="sk-123456789"),
         answer(b"<html>bad key sk-123456789", content_type="text/html"),
         answer(b" " * 190 + b"sk-123456789", content_type="text/plain"),
     ],
@@ -899,3 +901,25 @@ async def hear_status(reply: bytes) -> StatusError:
     error = (await hear(reply)).error
     assert isinstance(error, StatusError)
     return error
+
+
+async def test_disposing_in_another_thread_closes_the_socket() -> None:
+    async with listening() as server, aiohttp.ClientSession() as session:
+        ear = Ear(sse_chunks(session, "POST", server.url))
+        peer, _ = await server.asked()
+        await peer.send(CHUNKED, chunk(b"data: 1\n\n"))
+        await ear.heard(1)
+        await asyncio.to_thread(ear.subscription.dispose)  # as rx.timeout does
+        assert await peer.gone()
+
+
+async def test_a_session_that_is_closed_before_there_is_a_connection_is_a_failure_to_connect() -> None:
+    async with listening() as server:
+        session = aiohttp.ClientSession(connector=aiohttp.TCPConnector(limit=1))
+        first = Ear(sse_chunks(session, "POST", server.url))
+        await server.asked()
+        second = Ear(sse_chunks(session, "POST", server.url))
+        await turns()
+        await session.close()
+        assert isinstance(await second.failed(), ConnectFailed)
+        await first.failed()

@@ -186,7 +186,8 @@ def test_what_a_subscriber_raises_reaches_who_pushes_and_is_not_taken_for_an_err
     source.push("b")
     with pytest.raises(ValueError, match=r"I do not like \."):
         source.complete()
-    assert (listener.heard, listener.ends) == (["a", "b", "2", "."], [])
+    assert listener.heard == ["a", "b", "2", "."]
+    assert [type(end) for end in listener.ends] == [ValueError]  # the source has ended; nobody else would tell it
 
 
 def test_what_is_no_exception_of_a_program_goes_through() -> None:
@@ -308,3 +309,18 @@ def test_what_a_subscriber_raises_at_the_item_that_settles_does_not_stop_the_clo
         source.push("s")
     clock.start()
     assert (listener.heard, listener.ends) == (["s", "?"], [None])
+
+
+def test_an_error_of_ours_that_a_subscriber_raises_is_not_judged_as_one_of_the_stream() -> None:
+    raised = Trouble("of the subscriber")
+
+    def act(letter: str) -> None:
+        if letter == "a":
+            raise raised
+
+    source = Source[str]()
+    listener = Listener(source.observable.pipe(lift(Mender), lift(Teller)), act)
+    with pytest.raises(Trouble):
+        source.push("a")
+    source.fail(raised)  # as a source does that ends the stream with what its subscriber raised
+    assert listener.ends == [raised]

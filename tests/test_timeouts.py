@@ -71,7 +71,7 @@ def test_a_clock_may_be_off_or_set_to_any_time(name: str, seconds: float | None)
 @pytest.mark.parametrize(
     ("name", "expected"),
     [
-        ("connect", "an answer of the server"),
+        ("connect", "a connection"),
         ("first_event", "a first event"),
         ("idle", "bytes"),
         ("progress", "an event that moves the response on"),

@@ -111,7 +111,7 @@ class Client:
             subscription.dispose()
             try:
                 observer.on_error(ConnectionLost("expected the rest of the body, got a client that was closed"))
-            except Exception as error:
+            except (Exception, asyncio.CancelledError) as error:  # nothing awaits here, so it is the subscriber's own
                 log.error("a subscriber raised at the end", error=type(error).__name__, exc_info=error)
         self._live.clear()
         if self._own is not None:

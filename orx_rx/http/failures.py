@@ -38,19 +38,24 @@ def hide(body: bytes, secrets: Sequence[str]) -> bytes:
     return body
 
 
+def _hidden(text: str | None, secrets: Sequence[str]) -> str | None:
+    return None if text is None else hide(text.encode("utf-8", "surrogateescape"), secrets).decode("utf-8", "replace")
+
+
 async def failure_of(response: aiohttp.ClientResponse, secrets: Sequence[str] = ()) -> StatusError:
     """Make the error of an answer; reads the body as JSON, as an event stream, or as text."""
     body = hide(await read_start(response.content, _MOST, LONGEST), secrets)
     found = _error_object(_json_of(body))
-    message = found.get("message") or _summary(body, response.content_type) or response.reason or "no message"
+    reason, request_id = (_hidden(text, secrets) for text in (response.reason, response.headers.get("x-request-id")))
+    message = found.get("message") or _summary(body, response.content_type) or reason or "no message"
     return status_error(response.status)(
         response.status,
         message[:_KEPT],
         code=found.get("code"),
         type=found.get("type"),
         param=found.get("param"),
-        request_id=response.headers.get("x-request-id"),
-        headers={name.lower(): value for name, value in response.headers.items()},
+        request_id=request_id,
+        headers={name.lower(): _hidden(value, secrets) or "" for name, value in response.headers.items()},
         body=body.decode("utf-8", "replace")[:_KEPT],
     )
 

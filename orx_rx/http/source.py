@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import json as jsonlib
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 import aiohttp
@@ -18,6 +19,7 @@ from orx_rx.http.bodies import Watch, read_start, rest_of
 from orx_rx.http.failures import failure_of, hide, secrets_of
 from orx_rx.http.timeouts import Timeouts, running_loop
 from orx_rx.reporting import log
+from orx_rx.step import current_loop
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -47,7 +49,8 @@ def sse_chunks(
 ) -> Observable[bytes]:
     """Read the body of an event stream, chunk by chunk as it comes from the socket.
 
-    Cold: every subscription is a request of its own. Disposing closes the socket; a body read to its end gives the
+    Cold: every subscription is a request of its own (a GET is sent again by aiohttp when it meets a connection of the
+    pool that the server has closed; a POST never is). Disposing closes the socket; a body read to its end gives the
     connection back to the pool. Redirects are not followed, since they would carry the key elsewhere.
 
     ::
@@ -107,9 +110,16 @@ def sse_chunks(
         task = loop.create_task(reader.run(), name=f"orx_rx {method}")
         task.add_done_callback(_tell_loop)
 
-        def dispose() -> None:
+        def stop() -> None:
             reader.close()
             task.cancel()
+
+        def dispose() -> None:
+            if current_loop() is loop:
+                stop()
+            else:  # timers of Rx run in threads of their own, which must not touch the loop, and do not wake it
+                with suppress(RuntimeError):  # a closed loop has nothing left to stop
+                    loop.call_soon_threadsafe(stop)
 
         return Disposable(dispose)
 
@@ -185,6 +195,11 @@ class _Reader:
             response = await self._open()
         except Exception as error:
             return self._ours(error)
+        except asyncio.CancelledError:
+            if _is_cancelled():
+                raise
+            # aiohttp cancels those who wait for a connection of a session that somebody closes
+            return ConnectFailed("expected an answer, got a session that was closed")
         with Watch(response) as watch:
             while True:
                 failure = None
@@ -226,10 +241,14 @@ class _Reader:
 
 def _raised(error: BaseException) -> Exception | None:
     """Tell what a subscriber raised; None if it was no subscriber, or no failure."""
-    task = asyncio.current_task()
-    if isinstance(error, asyncio.CancelledError) and task is not None and not task.cancelling():
+    if isinstance(error, asyncio.CancelledError) and not _is_cancelled():
         return RuntimeError("a subscriber raised CancelledError")
     return error if isinstance(error, Exception) else None
+
+
+def _is_cancelled() -> bool:
+    task = asyncio.current_task()
+    return task is None or task.cancelling() > 0
 
 
 _CLOCKS: tuple[tuple[type[Exception], str], ...] = (

@@ -42,10 +42,12 @@ def _exact(schema: Any) -> Any:
 Tolerant = Annotated[T, _Tolerance()]
 """A field without meaning for the lifecycle: what does not fit its type is kept as it came."""
 
-Int = Annotated[int, Strict()]
-"""A whole number; booleans, fractions and strings are refused."""
+_LARGEST = 2**63 - 1
 
-Index = Annotated[int, Strict(), Field(ge=0)]
+Int = Annotated[int, Strict(), Field(ge=-_LARGEST, le=_LARGEST)]
+"""A whole number of at most 63 bits; booleans, fractions and strings are refused."""
+
+Index = Annotated[int, Strict(), Field(ge=0, le=_LARGEST)]
 """A place in a list, from 0."""
 
 

@@ -22,7 +22,7 @@ class Growth(Protocol):
 class Event(Model, frozen=True):
     """Base of all events of a stream.
 
-    Events are frozen and shared by every subscriber.
+    Events are frozen and shared by every subscriber; so are the lists in them, which nobody should change.
 
     Attributes:
         type: The type on the wire, such as `response.output_text.delta`.
@@ -53,13 +53,39 @@ class Event(Model, frozen=True):
         grown: Self = copy
         return grown
 
-    def _grown(self) -> tuple[Growth, int]:
+    def __copy__(self) -> Self:
+        """Copy with the snapshot, which is shared: it only grows."""
+        return self._with_growth_of(super().__copy__())
+
+    def __deepcopy__(self, memo: dict[int, Any] | None = None) -> Self:
+        """Copy with the snapshot, which is shared: it only grows."""
+        return self._with_growth_of(super().__deepcopy__(memo))
+
+    def __getstate__(self) -> dict[Any, Any]:
+        """Pickle with the snapshot."""
+        return {**super().__getstate__(), "grown": self._growth_and_end()}
+
+    def __setstate__(self, state: dict[Any, Any]) -> None:
+        """Unpickle with the snapshot."""
+        super().__setstate__(state)
+        for slot, value in zip(("_growth", "_end"), state.get("grown") or (), strict=False):
+            object.__setattr__(self, slot, value)
+
+    def _growth_and_end(self) -> tuple[Growth, int] | None:
         try:
             return self._growth, self._end  # type: ignore[attr-defined]
         except AttributeError:
-            raise AttributeError(
-                f"expected an event that went through accumulate(), got a {self.type} that did not"
-            ) from None
+            return None
+
+    def _with_growth_of(self, copy: Self) -> Self:
+        grown = self._growth_and_end()
+        return copy if grown is None else copy.growing(*grown)
+
+    def _grown(self) -> tuple[Growth, int]:
+        grown = self._growth_and_end()
+        if grown is None:
+            raise AttributeError(f"expected an event that went through accumulate(), got a {self.type} that did not")
+        return grown
 
 
 class _Blank(Event, frozen=True):

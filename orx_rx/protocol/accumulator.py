@@ -22,7 +22,7 @@ from orx_rx.models.items import ITEM_CLASSES, UnknownItem
 from orx_rx.models.progress_events import ResponseImageGenCallPartialImageEvent
 from orx_rx.models.response import Response
 from orx_rx.models.text_events import ResponseOutputTextAnnotationAddedEvent
-from orx_rx.protocol.channels import CHANNELS, DELTA_CHANNELS, DONE_CHANNELS, Channel, part_channel
+from orx_rx.protocol.channels import CHANNELS, DELTA_CHANNELS, DONE_CHANNELS, ByClass, Channel, part_channel
 from orx_rx.protocol.cursor import REPEATABLE, Cursor
 from orx_rx.protocol.holding import Grown, Held, contents, fill, item_named, overlay, said_of
 from orx_rx.protocol.violations import Judge
@@ -32,6 +32,10 @@ if TYPE_CHECKING:
 
     from orx_rx.models.item_base import Item
     from orx_rx.models.parts import Part
+
+
+_DELTAS: ByClass[Channel] = ByClass(DELTA_CHANNELS)
+_DONES: ByClass[Channel] = ByClass(DONE_CHANNELS)
 
 
 class Accumulator:
@@ -114,10 +118,10 @@ class Accumulator:
             self._ahead = False
         elif not isinstance(event, REPEATABLE):
             self._ahead = True
-        channel = DELTA_CHANNELS.get(type(event))
+        channel = _DELTAS[type(event)]
         if channel is not None:
             return (self._grow(event, channel),)
-        take = self._TAKERS.get(type(event))
+        take = self._TAKERS[type(event)]
         if take is None:
             return (self._progress(event),)
         self._last = None
@@ -294,7 +298,8 @@ class Accumulator:
         return event
 
     def _take_done(self, event: Any) -> Event:
-        channel = DONE_CHANNELS[event.__class__]
+        channel = _DONES[type(event)]
+        assert channel is not None
         held, grown = self._find(event, channel)
         if held is None or not channel.told:
             return cast("Event", event)
@@ -397,7 +402,7 @@ class Accumulator:
                 self._judge.found("item_id_changed", message, event=event, place=f"response.output[{place}]")
         return matches
 
-    _TAKERS: ClassVar[Mapping[type[Event], Callable[[Any, Any], Event]]] = {
+    _BY_CLASS: ClassVar[dict[type[Event], Callable[[Any, Any], Event]]] = {
         lifecycle.ResponseCreatedEvent: _take_response,
         lifecycle.ResponseQueuedEvent: _take_response,
         lifecycle.ResponseInProgressEvent: _take_response,
@@ -415,6 +420,8 @@ class Accumulator:
         **dict.fromkeys(DONE_CHANNELS, _take_done),
     }
     """What each class of event that is not a delta does."""
+
+    _TAKERS: ClassVar[ByClass[Callable[[Any, Any], Event]]] = ByClass(_BY_CLASS)
 
 
 _growing = Event.growing  # looked up on an event, a method is searched for among its fields first

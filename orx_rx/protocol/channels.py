@@ -7,12 +7,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from operator import attrgetter
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Generic, TypeVar
 
 from orx_rx.models import argument_events as argument
 from orx_rx.models import audio_events as audio
 from orx_rx.models import reasoning_events as reasoning
 from orx_rx.models import text_events as text
+
+V = TypeVar("V")
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -178,6 +180,18 @@ DELTA_CHANNELS: Mapping[type[Event], Channel] = {channel.delta: channel for chan
 
 DONE_CHANNELS: Mapping[type[Event], Channel] = {channel.done: channel for channel in CHANNELS}
 """The channel that a done event ends."""
+
+
+class ByClass(dict["type[Event]", "V | None"], Generic[V]):
+    """Something known of classes of events, and so of their subclasses; None for all others.
+
+    Looking up is as fast as in a dict: what was found once is kept.
+    """
+
+    def __missing__(self, event: type[Event]) -> V | None:
+        """Find it for a class that was not looked up before."""
+        found = self[event] = next((self[base] for base in event.__mro__[1:] if base in self), None)
+        return found
 
 
 def part_channel(place: str, part_type: str, item_type: str = "") -> Channel | None:

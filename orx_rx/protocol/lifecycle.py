@@ -136,7 +136,7 @@ class LifecycleGuard:
             self._judge.throw(told)
         if isinstance(error, TransportError) and self._events:
             interrupted = self._interrupted(
-                f"expected a terminal, got a broken connection after {self._progress()}: {error}"
+                f"expected a terminal, got {type(error).__name__} after {self._progress()}: {error}"
             )
             interrupted.__cause__ = error
             self._judge.throw(interrupted)

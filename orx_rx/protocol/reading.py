@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from orx_rx.models.event_base import DeltaEvent
 from orx_rx.models.item_events import ResponseOutputItemDoneEvent
 from orx_rx.models.lifecycle_events import TerminalEvent
-from orx_rx.protocol.channels import DELTA_CHANNELS
+from orx_rx.protocol.channels import DELTA_CHANNELS, ByClass, Channel
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -25,13 +25,14 @@ class PieceReader:
     """
 
     def __init__(self, *channels: str, separator: str = "") -> None:
-        self._channels = {event: row for event, row in DELTA_CHANNELS.items() if row.name in channels}
+        named = {event: row for event, row in DELTA_CHANNELS.items() if row.name in channels}
+        self._channels: ByClass[Channel] = ByClass(named)
         self._separator = separator
         self._place: object = None
 
     def feed(self, event: Event) -> Sequence[str]:
         """Read one event."""
-        channel = self._channels.get(event.__class__)
+        channel = self._channels[type(event)]
         if channel is None or not isinstance(event, DeltaEvent):
             return ()
         if not self._separator:

@@ -11,11 +11,11 @@ from orx_rx.models import lifecycle_events as lifecycle
 from orx_rx.models.event_base import ItemEvent
 from orx_rx.models.stream_events import KeepaliveEvent, ResponseErrorEvent, StreamEnd, UnknownEvent
 from orx_rx.models.text_events import ResponseOutputTextAnnotationAddedEvent
-from orx_rx.protocol.channels import DELTA_CHANNELS, DONE_CHANNELS
+from orx_rx.protocol.channels import DELTA_CHANNELS, DONE_CHANNELS, ByClass, Channel
 from orx_rx.protocol.states import Action
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable
 
     from orx_rx.models.event_base import Event
 
@@ -49,42 +49,48 @@ class Route:
 
 _MACHINES = {"content": "part", "summary": "part", "commands": "command"}
 
-_FIXED: Mapping[type[Event], Route] = {
-    lifecycle.ResponseCreatedEvent: Route(Action.CREATE),
-    lifecycle.ResponseQueuedEvent: Route(Action.UPDATE),
-    lifecycle.ResponseInProgressEvent: Route(Action.UPDATE),
-    lifecycle.ResponseCompletedEvent: Route(Action.TERMINAL),
-    lifecycle.ResponseFailedEvent: Route(Action.TERMINAL),
-    lifecycle.ResponseIncompleteEvent: Route(Action.TERMINAL),
-    ResponseErrorEvent: Route(Action.ERROR),
-    item.ResponseOutputItemAddedEvent: Route(Action.CONTENT, Action.ADD),
-    item.ResponseOutputItemDoneEvent: Route(Action.CONTENT, Action.DONE),
-    item.ResponseContentPartAddedEvent: Route(
-        Action.CONTENT, Action.USE, frozenset(), "part", Action.ADD, "content", "content_index"
-    ),
-    item.ResponseContentPartDoneEvent: Route(
-        Action.CONTENT, Action.USE, frozenset(), "part", Action.DONE, "content", "content_index"
-    ),
-    item.ResponseReasoningSummaryPartAddedEvent: Route(
-        Action.CONTENT, Action.USE, frozenset({"reasoning"}), "part", Action.ADD, "summary", "summary_index"
-    ),
-    item.ResponseReasoningSummaryPartDoneEvent: Route(
-        Action.CONTENT, Action.USE, frozenset({"reasoning"}), "part", Action.DONE, "summary", "summary_index"
-    ),
-    argument.ResponseShellCallCommandAddedEvent: Route(
-        Action.CONTENT, Action.USE, frozenset({"shell_call"}), "command", Action.ADD, "commands", "command_index"
-    ),
-    # annotations may still come when their part is done; captures of OpenAI show it
-    ResponseOutputTextAnnotationAddedEvent: Route(Action.CONTENT, Action.USE, frozenset({"message"})),
-}
+_FIXED: ByClass[Route] = ByClass(
+    {
+        lifecycle.ResponseCreatedEvent: Route(Action.CREATE),
+        lifecycle.ResponseQueuedEvent: Route(Action.UPDATE),
+        lifecycle.ResponseInProgressEvent: Route(Action.UPDATE),
+        lifecycle.ResponseCompletedEvent: Route(Action.TERMINAL),
+        lifecycle.ResponseFailedEvent: Route(Action.TERMINAL),
+        lifecycle.ResponseIncompleteEvent: Route(Action.TERMINAL),
+        ResponseErrorEvent: Route(Action.ERROR),
+        item.ResponseOutputItemAddedEvent: Route(Action.CONTENT, Action.ADD),
+        item.ResponseOutputItemDoneEvent: Route(Action.CONTENT, Action.DONE),
+        item.ResponseContentPartAddedEvent: Route(
+            Action.CONTENT, Action.USE, frozenset(), "part", Action.ADD, "content", "content_index"
+        ),
+        item.ResponseContentPartDoneEvent: Route(
+            Action.CONTENT, Action.USE, frozenset(), "part", Action.DONE, "content", "content_index"
+        ),
+        item.ResponseReasoningSummaryPartAddedEvent: Route(
+            Action.CONTENT, Action.USE, frozenset({"reasoning"}), "part", Action.ADD, "summary", "summary_index"
+        ),
+        item.ResponseReasoningSummaryPartDoneEvent: Route(
+            Action.CONTENT, Action.USE, frozenset({"reasoning"}), "part", Action.DONE, "summary", "summary_index"
+        ),
+        argument.ResponseShellCallCommandAddedEvent: Route(
+            Action.CONTENT, Action.USE, frozenset({"shell_call"}), "command", Action.ADD, "commands", "command_index"
+        ),
+        # annotations may still come when their part is done; captures of OpenAI show it
+        ResponseOutputTextAnnotationAddedEvent: Route(Action.CONTENT, Action.USE, frozenset({"message"})),
+    }
+)
+
+
+_DELTAS: ByClass[Channel] = ByClass(DELTA_CHANNELS)
+_DONES: ByClass[Channel] = ByClass(DONE_CHANNELS)
 
 
 def route(event: type[Event]) -> Route | None:
     """Look up what the events of a class do; None for those that take no part in the lifecycle."""
-    if event in _FIXED:
-        return _FIXED[event]
-    for table, action in ((DELTA_CHANNELS, Action.USE), (DONE_CHANNELS, Action.FINISH)):
-        if channel := table.get(event):
+    if fixed := _FIXED[event]:
+        return fixed
+    for table, action in ((_DELTAS, Action.USE), (_DONES, Action.FINISH)):
+        if channel := table[event]:
             if not channel.items:
                 return Route(Action.CONTENT)
             machine = _MACHINES.get(channel.place, "field")

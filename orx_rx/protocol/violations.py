@@ -251,5 +251,6 @@ class Judge:
     def throw(self, error: Exception) -> NoReturn:
         """Raise an error, with the violations of this stream if it is one of ours."""
         if isinstance(error, OrxError) and self.reported:
-            error.violations = (*self.reported, *(v for v in error.violations if v not in self.reported))
+            known = set(self.reported)
+            error.violations = (*self.reported, *(v for v in error.violations if v not in known))
         raise error
