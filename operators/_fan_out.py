@@ -11,7 +11,7 @@ from reactivex import Observable
 from reactivex.disposable import Disposable, SingleAssignmentDisposable
 
 from orx_rx.errors import StreamInterrupted
-from orx_rx.reporting import log
+from orx_rx.reporting import log, unheard
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -30,8 +30,11 @@ def fan_out(
 
     The first subscriber subscribes upstream, and nobody ever does again: one request, one answer, one bill. Who joins
     late gets the history and then what is live, without a gap or a repeat, and the end if it has come. A subscriber
-    that raises is detached, told through its `on_error`, and logged; it harms nobody else. When the last one leaves,
-    the upstream is disposed; who comes after that gets the history and a `StreamInterrupted`.
+    that raises is detached, told through its `on_error`, and logged; it harms nobody else. An error that a subscriber
+    does not take goes to the exception handler of the event loop. When the last one leaves, the upstream is disposed;
+    who comes after that gets the history and a `StreamInterrupted`.
+
+    What subscribes again, as `retry` does, belongs in front of it: behind it there is nothing that could run again.
 
     ::
 
@@ -163,6 +166,7 @@ class _Hub(Generic[T]):
         except (Exception, CancelledError) as raised:
             if raised is not error or error is self._error:  # else it was logged when the observer was detached
                 log.error("a subscriber raised at the end", error=type(raised).__name__, exc_info=raised)
+            unheard(raised)
         finally:
             if error is not None:
                 error.__traceback__ = traceback  # an error that is kept keeps nobody alive who raised it again

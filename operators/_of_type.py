@@ -16,6 +16,8 @@ E = TypeVar("E", bound=Event)
 
 
 class _Sieve(Generic[E]):
+    takes = Event
+
     def __init__(self, classes: tuple[type[E], ...]) -> None:
         self._classes = classes
 

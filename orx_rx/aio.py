@@ -7,6 +7,7 @@ from collections import deque
 from typing import TYPE_CHECKING, Generic, Self, TypeVar
 
 from reactivex import abc
+from reactivex.scheduler.eventloop import AsyncIOScheduler
 
 from orx_rx.errors import StreamInterrupted, TransportError
 from orx_rx.models.lifecycle_events import TerminalEvent
@@ -76,7 +77,9 @@ class Iteration(Generic[T]):
         if self._over:
             raise StopAsyncIteration
         if self._subscription is None:
-            self._subscription = self._observable.subscribe(inbox)
+            # timed operators of Rx would otherwise run in threads of their own
+            scheduler = AsyncIOScheduler(asyncio.get_running_loop())
+            self._subscription = self._observable.subscribe(inbox, scheduler=scheduler)
         if not inbox.elements and not inbox.ended:
             try:
                 await inbox.wait()

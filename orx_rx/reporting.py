@@ -8,12 +8,14 @@ secrets are among them.
 from __future__ import annotations
 
 import logging
+import sys
 from asyncio import CancelledError
 from typing import TYPE_CHECKING, Any, cast
 
 import structlog
 
 from orx_rx.protocol.violations import DEFAULT, Judge, Profile, Violation
+from orx_rx.step import current_loop
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -49,6 +51,18 @@ log: structlog.stdlib.BoundLogger = structlog.wrap_logger(
     cache_logger_on_first_use=True,
 )
 """The logger of the library."""
+
+
+def unheard(error: BaseException) -> None:
+    """Tell of an error that no subscriber took: the event loop, else whoever hears of uncaught exceptions.
+
+    The log alone would not do, because it is silent until somebody configures it.
+    """
+    loop = current_loop()
+    if loop is not None:
+        loop.call_exception_handler({"message": "a subscriber of orx_rx did not take an error", "exception": error})
+    else:
+        sys.excepthook(type(error), error, error.__traceback__)
 
 
 def judges(profile: Profile = DEFAULT, on_violation: ViolationListener | None = None) -> Callable[[], Judge]:

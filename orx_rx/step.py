@@ -27,7 +27,8 @@ Operator: TypeAlias = Callable[[Observable[In]], Observable[Out]]
 class Step(Protocol[In_contra, Out_co]):
     """The logic of an operator, without Rx and without I/O.
 
-    A step that has something to say when the source fails has a third method, see `FailingStep`.
+    A step that has something to say when the source fails has a third method, see `FailingStep`. One that takes a
+    single class of items may say so in a class attribute `takes`, and is not fed anything else.
     """
 
     def feed(self, item: In_contra, /) -> Sequence[Out_co]:
@@ -153,7 +154,7 @@ class StepObserver(Observer[In]):
     def __init__(self, step: Step[In, Out], observer: abc.ObserverBase[Out]) -> None:
         super().__init__()
         self._step = step
-        self._feed = step.feed
+        self._feed: Callable[[In], Sequence[Any]] = self._feed_first
         self._observer = observer
         self._emit = observer.on_next
         self._raised: Exception | None = None  # by the subscriber, and no error of the source when it comes back as one
@@ -175,6 +176,14 @@ class StepObserver(Observer[In]):
         except Exception as error:
             self._raised = error
             raise
+
+    def _feed_first(self, value: In) -> Sequence[Any]:
+        """Feed the first item, which shows whether the operators are in an order that fits."""
+        self._feed = self._step.feed
+        takes: type[object] = getattr(self._step, "takes", object)
+        if not isinstance(value, takes):
+            raise TypeError(f"expected a source of {takes.__name__} elements, got one of {type(value).__name__}")
+        return self._step.feed(value)
 
     def _on_completed_core(self) -> None:
         self._finish(self._step.end)

@@ -1034,17 +1034,16 @@ def test_whatever_a_server_sends_every_error_is_one_of_ours(stream: list[Payload
         assert ran.error is None or isinstance(ran.error, ServerError)
 
 
-@pytest.mark.parametrize(
-    "copied",
-    [
-        copy.copy,
-        copy.deepcopy,
-        lambda event: event.model_copy(),
-        lambda event: event.model_copy(deep=True),
-        lambda event: pickle.loads(pickle.dumps(event)),
-    ],
-    ids=["copy", "deepcopy", "model_copy", "deep model_copy", "pickle"],
-)
+COPIES: dict[str, Callable[[Event], Event]] = {
+    "copy": copy.copy,
+    "deepcopy": copy.deepcopy,
+    "model_copy": lambda event: event.model_copy(),
+    "deep model_copy": lambda event: event.model_copy(deep=True),
+    "pickle": lambda event: pickle.loads(pickle.dumps(event)),
+}
+
+
+@pytest.mark.parametrize("copied", COPIES.values(), ids=COPIES)
 def test_a_copy_of_an_event_has_its_snapshot(copied: Callable[[Event], Event]) -> None:
     accumulator = Accumulator()
     pieces = [ResponseTextDeltaEvent(output_index=0, content_index=0, delta=piece) for piece in ("Hel", "lo")]

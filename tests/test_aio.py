@@ -292,7 +292,8 @@ async def test_a_loop_may_go_on_where_another_left_off() -> None:
         async for number in reading:
             assert number == 2
             break
-    assert source.subscribed == 1
+        await turns()
+        assert source.subscribed == 1
 
 
 @pytest.mark.parametrize("end", [None, ZeroDivisionError("boom")], ids=["completed", "failed"])

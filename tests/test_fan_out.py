@@ -737,3 +737,28 @@ def test_everybody_hears_one_run_of_the_stream_whoever_pushes_joins_leaves_and_r
             assert guest.heard[-1:] == [party.pushed]
             assert guest.ends == [None]
     assert (party.source.subscribed, party.source.disposed, party.whole.ends) == (1, 1, [None])
+
+
+async def test_an_error_that_no_subscriber_takes_reaches_the_event_loop() -> None:
+    told: list[dict[str, Any]] = []
+    asyncio.get_running_loop().set_exception_handler(lambda _, context: told.append(context))
+    source = Source[int]()
+    shared = source.observable.pipe(fan_out())
+    shared.subscribe(lambda number: print(1 // 0))
+    shared.subscribe(lambda number: None)
+    heard = Listener(shared)
+    source.push(1)
+    assert [type(context["exception"]) for context in told] == [ZeroDivisionError]
+    trouble = Trouble("upstream")
+    source.fail(trouble)
+    assert [context["exception"] for context in told[1:]] == [trouble]
+    assert (heard.heard, heard.ends) == ([1], [trouble])
+
+
+def test_without_an_event_loop_it_reaches_whoever_hears_of_uncaught_exceptions(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    source = Source[int]()
+    source.observable.pipe(fan_out()).subscribe(lambda number: print(1 // 0))
+    source.push(1)
+    assert "ZeroDivisionError" in capsys.readouterr().err

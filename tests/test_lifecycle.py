@@ -589,7 +589,7 @@ ENDS = {
     "a sentinel that breaks off": (b"data: [DONE]", "expected a terminal, got [DONE] after no event at all"),
     "created": (
         sse(created(), done=False),
-        "expected a terminal, got the end of the stream after 1 events, the last one number 0, with 0 of 0 items done",
+        "expected a terminal, got the end of the stream after 1 event number 0, with 0 of 0 items done",
     ),
     "everything but the terminal": (
         sse(*hello()[:8]),
@@ -601,12 +601,11 @@ ENDS = {
     ),
     "no numbers": (
         sse({**created(), "sequence_number": None}, done=False),
-        "expected a terminal, got the end of the stream after 1 events, the last one without a number, "
-        "with 0 of 0 items done",
+        "expected a terminal, got the end of the stream after 1 event without a number, with 0 of 0 items done",
     ),
     "half a terminal": (
         sse(created(), done=False) + b'event: x\ndata: {"type": "response.completed", "sequence_number": 1, "resp',
-        "expected a terminal, got the end of the stream after 1 events, the last one number 0, with 0 of 0 items done, "
+        "expected a terminal, got the end of the stream after 1 event number 0, with 0 of 0 items done, "
         "and an unfinished frame of 58 bytes of type response.completed",
     ),
     "half an event whose type is in its name": (

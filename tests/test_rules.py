@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+import pickle
 from dataclasses import dataclass
 
 import pytest
@@ -300,3 +302,12 @@ def test_an_error_carries_what_the_steps_behind_it_reported() -> None:
         "part_not_open",
         "data_not_json",
     ]
+
+
+def test_a_profile_is_a_value_that_reads_as_its_name() -> None:
+    mine = STRICT.but(missing_done="ignore")
+    assert repr(STRICT) == "STRICT"
+    assert repr(mine) == "STRICT but missing_done=ignore"
+    for profile in (STRICT, DEFAULT, mine):
+        assert pickle.loads(pickle.dumps(profile)) == copy.deepcopy(profile) == profile
+        assert {profile: 1}[copy.copy(profile)] == 1

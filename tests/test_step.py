@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import pytest
@@ -10,7 +10,9 @@ from reactivex import Observable, abc
 from reactivex.disposable import Disposable
 from reactivex.testing import TestScheduler
 
+from orx_rx import operators as ops
 from orx_rx.step import lift, lift_settling
+from orx_rx.wire import Frame
 from tests.marbles import Trouble, draw
 from tests.sources import Listener, Source, at_once
 
@@ -324,3 +326,18 @@ def test_an_error_of_ours_that_a_subscriber_raises_is_not_judged_as_one_of_the_s
         source.push("a")
     source.fail(raised)  # as a source does that ends the stream with what its subscriber raised
     assert listener.ends == [raised]
+
+
+@pytest.mark.parametrize(
+    ("wrong", "message"),
+    [
+        (lambda: at_once([b"x"], None).pipe(ops.decode()), "expected a source of Frame elements, got one of bytes"),
+        (lambda: at_once([b"x"], None).pipe(ops.text()), "expected a source of Event elements, got one of bytes"),
+        (lambda: at_once(["x"], None).pipe(ops.accumulate()), "expected a source of Event elements, got one of str"),
+        (lambda: at_once([Frame()], None).pipe(ops.items()), "expected a source of Event elements, got one of Frame"),
+    ],
+)
+def test_operators_in_a_wrong_order_are_told_what_they_take(wrong: Callable[[], Any], message: str) -> None:
+    (error,) = Listener[Any](wrong()).ends
+    assert isinstance(error, TypeError)
+    assert str(error) == message

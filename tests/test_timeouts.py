@@ -58,7 +58,7 @@ def test_a_stream_may_take_hours_by_default() -> None:
 @pytest.mark.parametrize("name", NAMES)
 @pytest.mark.parametrize("seconds", [0, -1, float("nan"), float("inf")])
 def test_a_clock_that_cannot_run_is_refused(name: str, seconds: float) -> None:
-    with pytest.raises(ValueError, match=f"^expected None or a {name} timeout above 0 seconds, got {seconds}$"):
+    with pytest.raises(ValueError, match=f"^expected {name} to be None or above 0 seconds, got {seconds}$"):
         Timeouts(**{name: seconds})
 
 

@@ -265,6 +265,7 @@ def _checked_url(text: str) -> str:
         "one that is neither http nor https": url.scheme not in ("http", "https"),
         "one with credentials": "@" in url.netloc,
         "one with a query": "?" in text,
+        "one that ends in /responses, which is added to it": url.path.rstrip("/").endswith("/responses"),
         "one with a fragment": "#" in text,
     }
     for what, there in wrong.items():

@@ -55,7 +55,7 @@ class Timeouts:
         for field in fields(self):
             seconds: float | None = getattr(self, field.name)
             if seconds is not None and not 0 < seconds < math.inf:
-                raise ValueError(f"expected None or a {field.name} timeout above 0 seconds, got {seconds}")
+                raise ValueError(f"expected {field.name} to be None or above 0 seconds, got {seconds}")
 
 
 def running_loop() -> asyncio.AbstractEventLoop:

@@ -1,1 +1,33 @@
-"""The rules of the protocol, without Rx and without I/O: usable in any program."""
+"""The rules of the protocol, without Rx and without I/O: usable in any program.
+
+Each step has `feed(x)`, which returns what that completes, and `end()`, which returns what is left.
+"""
+
+from __future__ import annotations
+
+from orx_rx.protocol.accumulator import Accumulator
+from orx_rx.protocol.cursor import Cursor
+from orx_rx.protocol.decoding import Decoder
+from orx_rx.protocol.lifecycle import LifecycleGuard
+from orx_rx.protocol.reading import ItemReader, PieceReader
+from orx_rx.protocol.sequence import SequenceChecker
+from orx_rx.protocol.violations import DEFAULT, QUIET, RULES, STRICT, Judge, Profile, Rule, Verdict, Violation
+
+__all__ = [
+    "DEFAULT",
+    "QUIET",
+    "RULES",
+    "STRICT",
+    "Accumulator",
+    "Cursor",
+    "Decoder",
+    "ItemReader",
+    "Judge",
+    "LifecycleGuard",
+    "PieceReader",
+    "Profile",
+    "Rule",
+    "SequenceChecker",
+    "Verdict",
+    "Violation",
+]

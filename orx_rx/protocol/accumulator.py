@@ -50,6 +50,8 @@ class Accumulator:
         final_response: The finished response; None until the terminal.
     """
 
+    takes = Event
+
     def __init__(self, judge: Judge | None = None) -> None:
         self._judge = judge or Judge()
         self.reset()

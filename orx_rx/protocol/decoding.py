@@ -13,12 +13,12 @@ from orx_rx.models.parse import event_of, json_object, known_event_validator, pr
 from orx_rx.models.required import missing_fields
 from orx_rx.models.stream_events import ResponseErrorEvent, StreamEnd, UnknownEvent
 from orx_rx.protocol.violations import Claim, Judge
+from orx_rx.wire import Frame
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from orx_rx.models.event_base import Event
-    from orx_rx.wire import Frame
 
 _DONE = b"[DONE]"
 _TYPE = re.compile(rb'"type"\s*:\s*"((?:response\.|error)[a-z_.]*)"')
@@ -33,6 +33,8 @@ class Decoder:
     Args:
         judge: Decides about frames that bend the rules.
     """
+
+    takes = Frame
 
     def __init__(self, judge: Judge | None = None) -> None:
         self._judge = judge or Judge()

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from orx_rx.errors import OrxError, ServerError, StreamInterrupted, TransportError
 from orx_rx.models import lifecycle_events as lifecycle
-from orx_rx.models.event_base import ItemEvent
+from orx_rx.models.event_base import Event, ItemEvent
 from orx_rx.models.items import ITEM_CLASSES
 from orx_rx.models.parts import PART_CLASSES
 from orx_rx.models.stream_events import ResponseErrorEvent, StreamEnd
@@ -23,7 +23,6 @@ from orx_rx.protocol.violations import Claim, Judge
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from orx_rx.models.event_base import Event
     from orx_rx.models.item_base import Item
 
 
@@ -61,6 +60,8 @@ class LifecycleGuard:
     Attributes:
         settling: Whether the stream has said how it ends, and only the end of the connection is missing.
     """
+
+    takes = Event
 
     def __init__(self, judge: Judge | None = None) -> None:
         self.settling: bool = False
@@ -341,7 +342,8 @@ class LifecycleGuard:
             return "no event at all"
         done = sum(held.state is State.DONE for held in self._items.values())
         number = "without a number" if self._last_number is None else f"number {self._last_number}"
-        return f"{self._events} events, the last one {number}, with {done} of {len(self._items)} items done"
+        events = "1 event" if self._events == 1 else f"{self._events} events, the last one"
+        return f"{events} {number}, with {done} of {len(self._items)} items done"
 
     def _cursor(self) -> Cursor | None:
         if not self._response_id or self._last_number is None or self._ahead:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from orx_rx.models.event_base import DeltaEvent
+from orx_rx.models.event_base import DeltaEvent, Event
 from orx_rx.models.item_events import ResponseOutputItemDoneEvent
 from orx_rx.models.lifecycle_events import TerminalEvent
 from orx_rx.protocol.channels import DELTA_CHANNELS, ByClass, Channel
@@ -12,7 +12,6 @@ from orx_rx.protocol.channels import DELTA_CHANNELS, ByClass, Channel
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from orx_rx.models.event_base import Event
     from orx_rx.models.item_base import Item
 
 
@@ -23,6 +22,8 @@ class PieceReader:
         channels: The names of the channels, such as `text`.
         separator: What to put in front of the first piece of every part but the first one.
     """
+
+    takes = Event
 
     def __init__(self, *channels: str, separator: str = "") -> None:
         named = {event: row for event, row in DELTA_CHANNELS.items() if row.name in channels}
@@ -49,6 +50,8 @@ class PieceReader:
 
 class ItemReader:
     """Reads finished items, each one once: when it is done, or with the terminal if it never was."""
+
+    takes = Event
 
     def __init__(self) -> None:
         self._done: dict[int, Item] = {}  # by output index

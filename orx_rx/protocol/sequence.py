@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from orx_rx.models.event_base import Event
 from orx_rx.models.stream_events import ResponseErrorEvent, StreamEnd
 from orx_rx.protocol.violations import Judge
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-
-    from orx_rx.models.event_base import Event
 
 
 class SequenceChecker:
@@ -23,6 +22,8 @@ class SequenceChecker:
     Args:
         judge: Decides what a violation costs.
     """
+
+    takes = Event
 
     def __init__(self, judge: Judge | None = None) -> None:
         self._judge = judge or Judge()

@@ -62,7 +62,14 @@ _ROWS: tuple[tuple[str, type[OrxError], Verdict, Verdict, str, str], ...] = (
     ("data_not_json", _FRAME, "raise", "raise", "Open Responses", "data is JSON in UTF-8"),
     ("empty_data", _FRAME, "report", "raise", "Open Responses", "a frame carries data"),
     ("unfinished_frame", _FRAME, "report", "raise", "WHATWG", "a blank line ends the last frame"),
-    ("event_name_mismatch", _SHAPE, "report", "raise", "Open Responses", "the event field equals the type"),
+    (
+        "event_name_mismatch",
+        _SHAPE,
+        "report",
+        "raise",
+        "Open Responses",
+        "an event field equals the type",
+    ),
     ("missing_done", _LIFE, "ignore", "raise", "Open Responses", "[DONE] ends the stream"),
     # shapes
     ("not_an_object", _SHAPE, "raise", "raise", "Open Responses", "data is a JSON object"),
@@ -144,7 +151,7 @@ class Violation:
         return f"{self.code}: {self.message} ({where})"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class Profile:
     """What breaking each rule costs.
 
@@ -155,6 +162,14 @@ class Profile:
 
     name: str
     verdicts: Mapping[str, Verdict]
+
+    def __repr__(self) -> str:
+        """Read as the name; the verdicts are many."""
+        return self.name
+
+    def __hash__(self) -> int:
+        """Hash, so that a profile may be the key of a cache."""
+        return hash((self.name, frozenset(self.verdicts.items())))
 
     def but(self, **verdicts: Verdict) -> Profile:
         """Make a profile that differs in some rules.
@@ -174,13 +189,13 @@ class Profile:
         return replace(self, name=f"{self.name} but {changes}", verdicts={**self.verdicts, **verdicts})
 
 
-STRICT = Profile("STRICT", MappingProxyType({code: rule.strict for code, rule in RULES.items()}))
+STRICT = Profile("STRICT", {code: rule.strict for code, rule in RULES.items()})
 """Open Responses to the letter."""
 
-DEFAULT = Profile("DEFAULT", MappingProxyType({code: rule.default for code, rule in RULES.items()}))
+DEFAULT = Profile("DEFAULT", {code: rule.default for code, rule in RULES.items()})
 """For every real server: accepts what is unambiguous and reports it, raises what is lost or ambiguous."""
 
-QUIET = Profile("QUIET", MappingProxyType({code: "ignore" for code in RULES}))
+QUIET = Profile("QUIET", {code: "ignore" for code in RULES})
 """For whoever reads a stream that something else checks."""
 
 
