@@ -11,21 +11,32 @@ The name of the model says what happens; `SCENARIOS` lists them. An own scenario
 
     async with Simulator(scenarios={"greet": greet}) as simulator: ...
 
+What is to go wrong is said by faults, each for some of the requests; `Fault` lists them:
+
+    cut = Fault("cut", connection=0, after_events=5, kind="rst")
+    async with Simulator(faults=[cut, Fault("status", connection=1, status=503, retry_after="1")]) as simulator: ...
+
 `python -m orx_rx.simulator` runs one from the command line.
 """
 
 from __future__ import annotations
 
+from orx_rx.simulator.errors import ApiError
+from orx_rx.simulator.failing import FAULTS
+from orx_rx.simulator.faults import Fault, FaultPlan
 from orx_rx.simulator.items import function_call, message, reasoning, refusal
-from orx_rx.simulator.requests import ApiError, Request, request_of
+from orx_rx.simulator.requests import Request, request_of
 from orx_rx.simulator.scenarios import SCENARIOS, scenario_for
 from orx_rx.simulator.script import Scenario, Script, interleave, play, words
 from orx_rx.simulator.seen import SeenRequest
 from orx_rx.simulator.server import Simulator
 
 __all__ = [
+    "FAULTS",
     "SCENARIOS",
     "ApiError",
+    "Fault",
+    "FaultPlan",
     "Request",
     "Scenario",
     "Script",

@@ -10,7 +10,9 @@ import asyncio
 import sys
 from contextlib import suppress
 from inspect import getdoc
+from pathlib import Path
 
+from orx_rx.simulator.faults import FaultPlan
 from orx_rx.simulator.scenarios import SCENARIOS
 from orx_rx.simulator.server import Simulator
 
@@ -24,9 +26,11 @@ def main(arguments: list[str] | None = None) -> int:
     Returns:
         The exit status.
     """
-    options = _parser().parse_args(arguments)
+    options = vars(_parser().parse_args(arguments))
     try:
-        simulator = Simulator(**vars(options))
+        plan = options.pop("faults")
+        faults = FaultPlan.from_json(Path(plan).read_bytes()) if plan else FaultPlan()
+        simulator = Simulator(**options, faults=faults)
         with suppress(KeyboardInterrupt):
             asyncio.run(_serve(simulator))
     except (OSError, ValueError) as error:
@@ -59,6 +63,7 @@ def _parser() -> argparse.ArgumentParser:
     add("--chunk-bytes", type=int, metavar="N", help="write a stream in pieces of N bytes, whatever they cut in two")
     add("--no-event-lines", dest="event_lines", action="store_false", help="leave the event lines out")
     add("--no-done", dest="done", action="store_false", help="leave [DONE] out")
+    add("--faults", metavar="FILE", help="what is to go wrong: a fault plan in JSON")
     return parser
 
 

@@ -3,46 +3,16 @@
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, cast
+
+from orx_rx.simulator.errors import ApiError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
 _OUTPUTS = ("function_call_output", "custom_tool_call_output")
-
-
-class ApiError(Exception):
-    """An answer that is an error, in the shape that OpenAI gives it.
-
-    Attributes:
-        status: The HTTP status.
-        message: What is wrong.
-        type: The category.
-        param: The parameter of the request that is to blame, or None.
-        code: The machine-readable code, or None.
-    """
-
-    def __init__(
-        self,
-        status: int,
-        message: str,
-        *,
-        type: str = "invalid_request_error",
-        param: str | None = None,
-        code: str | None = None,
-    ) -> None:
-        super().__init__(message)
-        self.status = status
-        self.message = message
-        self.type = type
-        self.param = param
-        self.code = code
-
-    @property
-    def body(self) -> dict[str, Any]:
-        """The JSON that says it."""
-        return {"error": {"message": self.message, "type": self.type, "param": self.param, "code": self.code}}
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +36,16 @@ class Request:
     def stream(self) -> bool:
         """Whether the answer is to be a stream of events."""
         return bool(self.body.get("stream"))
+
+    @property
+    def background(self) -> bool:
+        """Whether the response is to go on without the connection."""
+        return bool(self.body.get("background"))
+
+    @property
+    def stored(self) -> bool:
+        """Whether the response is to be kept."""
+        return self.body.get("store") is not False
 
     @property
     def question(self) -> str:
@@ -131,6 +111,7 @@ class Request:
 
 
 _SHAPES: Mapping[str, tuple[tuple[type, ...], str]] = {
+    "background": ((bool,), "a boolean"),
     "model": ((str,), "a string"),
     "input": ((str, list), "a string or a list of items"),
     "instructions": ((str, list), "a string or a list of items"),
@@ -190,11 +171,38 @@ def request_of(body: Mapping[str, Any], earlier: Callable[[str], Sequence[Mappin
     previous = body.get("previous_response_id")
     before = () if earlier is None or previous is None else earlier(previous)
     request = Request(body, (*before, *items))
+    if request.background and not request.stored:
+        raise ApiError(400, "Background mode requires store=true.", param="store", code="invalid_value")
     wanted = object_of(body.get("tool_choice"))
     if wanted.get("type") == "function" and not request.functions:
         message = f"Expected the tool choice to be one of the tools, got {wanted.get('name')!r}."
         raise ApiError(400, message, param="tool_choice", code="invalid_value")
     return request
+
+
+def wants_stream(query: Mapping[str, str]) -> bool:
+    """Say whether a query asks for a stream.
+
+    Raises:
+        ApiError: It says neither yes nor no.
+    """
+    value = query.get("stream", "false")
+    if value not in ("true", "false"):
+        raise ApiError(400, f"Expected 'stream' to be true or false, got {value!r}.", param="stream")
+    return value == "true"
+
+
+def cursor_of(query: Mapping[str, str]) -> int:
+    """Read the number of the event behind which a stream is to begin; -1 where a query says none.
+
+    Raises:
+        ApiError: It is no number of an event.
+    """
+    value = query.get("starting_after")
+    if value is not None and not re.fullmatch("[0-9]{1,18}", value):
+        message = f"Expected 'starting_after' to be a whole number of at least 0, got {value!r}."
+        raise ApiError(400, message, param="starting_after")
+    return -1 if value is None else int(value)
 
 
 def _check_tool(place: str, tool: object) -> None:

@@ -57,7 +57,7 @@ def blank_response(request: Request, *, id: str, number: int) -> Response:
             "error": None,
             "incomplete_details": None,
             "usage": None,
-            "background": False,
+            "background": request.background,
             "service_tier": "default",
             "reasoning": {"effort": reasoning.get("effort"), "summary": reasoning.get("summary")},
             "text": _text(request),

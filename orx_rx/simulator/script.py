@@ -1,7 +1,8 @@
 """Scripts: what happens in the stream of one response, event by event, without I/O.
 
 A scenario is a function that takes a script and yields the events of some items. `play` puts them into the frame that
-every stream has: `response.created` and `response.in_progress` first, a terminal last, and numbers on all of them.
+every stream has: `response.created` and `response.in_progress` first, for a background response with `response.queued`
+between them, a terminal last, and numbers on all of them.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from orx_rx.models.lifecycle_events import (
     ResponseFailedEvent,
     ResponseIncompleteEvent,
     ResponseInProgressEvent,
+    ResponseQueuedEvent,
     TerminalEvent,
 )
 from orx_rx.models.reasoning_events import ResponseReasoningDeltaEvent, ResponseReasoningTextDeltaEvent
@@ -144,7 +146,11 @@ def play(scenario: Scenario, script: Script) -> Iterator[Event]:
 
 
 def _framed(scenario: Scenario, script: Script) -> Iterator[Event]:
-    yield ResponseCreatedEvent(response=script.response("in_progress"))
+    if script.request.background:
+        yield ResponseCreatedEvent(response=script.response("queued"))
+        yield ResponseQueuedEvent(response=script.response("queued"))
+    else:
+        yield ResponseCreatedEvent(response=script.response("in_progress"))
     yield ResponseInProgressEvent(response=script.response("in_progress"))
     for event in scenario(script):
         yield event

@@ -31,6 +31,11 @@ class SeenRequest:
     headers: Mapping[str, str]
     body: Mapping[str, Any] | None
 
+    @property
+    def wants_stream(self) -> bool:
+        """Whether it asks for a stream."""
+        return self.query.get("stream") == "true" or bool(self.body and self.body.get("stream") is True)
+
 
 def without_secrets(fields: Mapping[str, str]) -> dict[str, str]:
     """Copy fields with their names in lower case, and hide the values of those whose names speak of secrets.

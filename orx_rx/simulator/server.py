@@ -4,41 +4,36 @@ from __future__ import annotations
 
 import asyncio
 import hmac
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from typing import TYPE_CHECKING, Self
 
 from aiohttp import web
 
-from orx_rx.models.lifecycle_events import TerminalEvent
-from orx_rx.simulator.frames import DONE, Cutter, frame_of, json_bytes
-from orx_rx.simulator.requests import ApiError, read_body, request_of
-from orx_rx.simulator.scenarios import scenario_for
-from orx_rx.simulator.script import Script, play
+from orx_rx.simulator.errors import ApiError
+from orx_rx.simulator.failing import Closed, Exchange, Refused
+from orx_rx.simulator.faults import Fault, FaultPlan
+from orx_rx.simulator.provider import EXCHANGE, Manner, Provider, json_answer
+from orx_rx.simulator.requests import read_body
 from orx_rx.simulator.seen import SeenRequest, without_secrets
-from orx_rx.simulator.store import Store
+from orx_rx.simulator.streams import close
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Generator, Iterable, Iterator, Mapping
+    from collections.abc import Awaitable, Callable, Iterable, Mapping
     from types import TracebackType
 
-    from orx_rx.models.event_base import Event
-    from orx_rx.models.response import Response
-    from orx_rx.simulator.requests import Request
     from orx_rx.simulator.script import Scenario
 
 _LARGEST_BODY = 64 * 1024 * 1024
-_STREAM_HEADERS = {
-    "Content-Type": "text/event-stream; charset=utf-8",
-    "Cache-Control": "no-cache",
-    "X-Accel-Buffering": "no",
-}
+_OFTEN = 0.02  # seconds between two looks at what changes by itself
+_ONE = "/v1/responses/{id:(?!compact$)[^/]+}"  # there is no endpoint `compact`, and no response of that name
 
 
 class Simulator:
     """A provider on loopback, with models that do what their names say.
 
-    It speaks `POST /v1/responses`, as a stream and as one JSON object. Every answer is made from the request alone, and
-    conforms to Open Responses; `SCENARIOS` lists the models. Use it as ::
+    It speaks `POST /v1/responses`, as a stream and as one JSON object, `GET /v1/responses/{id}`, with `stream=true` and
+    `starting_after` for responses in the background, and `POST /v1/responses/{id}/cancel`. Every answer is made from
+    the request alone, and conforms to Open Responses; `SCENARIOS` lists the models. Use it as ::
 
         async with Simulator() as simulator:
             async with Client(base_url=simulator.base_url) as client:
@@ -51,14 +46,17 @@ class Simulator:
         done: Whether `[DONE]` ends a stream.
         chunk_bytes: The size of the pieces that a stream is written in, whatever they cut in two; None writes every
             frame in one piece. What is left over is written before every pause.
-        pace: How long to wait after every frame, in seconds.
-        hold: After how many frames a stream pauses until `release()` is called; None never pauses.
+        pace: How long to wait after every frame, in seconds; a background response waits after every event.
+        hold: After how many frames a stream pauses until `release()` is called, or after how many events a background
+            response does; None never pauses.
+        faults: What is to go wrong.
         host: The address to listen at.
         port: The port to listen at; 0 takes a free one.
 
     Attributes:
         requests: What came, in order.
-        disconnects: How many clients went away before the end of their stream.
+        faults: What is to go wrong from now on.
+        most_connections: How many connections there were at most when a request came.
 
     Raises:
         ValueError: A number is out of range.
@@ -74,6 +72,7 @@ class Simulator:
         chunk_bytes: int | None = None,
         pace: float = 0.0,
         hold: int | None = None,
+        faults: FaultPlan | Iterable[Fault] = (),
         host: str = "127.0.0.1",
         port: int = 0,
     ) -> None:
@@ -81,20 +80,14 @@ class Simulator:
             if value is not None and value < least:
                 raise ValueError(f"expected {name} of at least {least}, got {value}")
         self.requests: list[SeenRequest] = []
-        self.disconnects: int = 0
-        self._scenarios = dict(scenarios or {})
+        self.faults = FaultPlan.of(faults)
+        self.most_connections: int = 0
         self._api_key = api_key
-        self._event_lines = event_lines
-        self._done = done
-        self._chunk_bytes = chunk_bytes
-        self._pace = pace
-        self._hold = hold
-        self._host = host
-        self._port = port
-        self._store = Store()
-        self._responses = self._answers = 0
+        self._address = host, port
+        manner = Manner(event_lines=event_lines, done=done, chunk_bytes=chunk_bytes, pace=pace, hold=hold)
+        self._provider = Provider(dict(scenarios or {}), manner, self._tell)
+        self._answers = self._asked_streams = 0
         self._runner: web.AppRunner | None = None
-        self._streams: dict[asyncio.Task[object], asyncio.Event] = {}  # of each open stream: its task, its gate
         self._changed = asyncio.Event()
 
     def __repr__(self) -> str:
@@ -108,7 +101,22 @@ class Simulator:
     @property
     def open_streams(self) -> int:
         """How many streams are being written."""
-        return len(self._streams)
+        return self._provider.streams.count
+
+    @property
+    def disconnects(self) -> int:
+        """How many clients went away before the end of their stream."""
+        return self._provider.streams.disconnects
+
+    @property
+    def overlaps(self) -> int:
+        """How often a stream of a response began while another one of the same response was open."""
+        return self._provider.streams.overlaps
+
+    @property
+    def connections(self) -> int:
+        """How many connections there are."""
+        return len(self._runner.server.connections) if self._runner and self._runner.server else 0
 
     @property
     def base_url(self) -> str:
@@ -129,13 +137,15 @@ class Simulator:
             OSError: The port is taken.
         """
         app = web.Application(middlewares=[self._answer], client_max_size=_LARGEST_BODY)
-        app.router.add_post("/v1/responses", self._create)
+        app.router.add_post("/v1/responses", self._provider.create)
+        app.router.add_get(_ONE, self._provider.retrieve, allow_head=False)
+        app.router.add_post("/v1/responses/{id}/cancel", self._provider.cancel)
         app.on_response_prepare.append(self._identify)
         # cancellation tells of a client that goes away while nothing is being written to it
         runner = web.AppRunner(app, access_log=None, handler_cancellation=True, shutdown_timeout=1.0)
         await runner.setup()
         try:
-            await web.TCPSite(runner, self._host, self._port).start()
+            await web.TCPSite(runner, *self._address).start()
         except BaseException:
             await runner.cleanup()
             raise
@@ -145,23 +155,45 @@ class Simulator:
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
-        """Break off the streams that are open, and stop listening."""
+        """Break off the streams that are open and the responses in the background, and stop listening."""
         runner, self._runner = self._runner, None
-        for task in self._streams:
-            task.cancel()
+        await self._provider.stop()
         if runner is not None:
             await runner.cleanup()
 
     def release(self) -> None:
-        """Let the streams that have begun go on past their hold; those that begin later pause again."""
-        for gate in self._streams.values():
-            gate.set()
+        """Let the streams and background responses that have begun go on; those that begin later pause again."""
+        self._provider.streams.release()
+        self._provider.store.release()
+
+    def expire(self, response_id: str) -> None:
+        """Make a background response too old to be streamed, as it is after five minutes; it can still be retrieved.
+
+        Raises:
+            LookupError: There is no such response.
+        """
+        self._provider.store.expire(response_id)
+
+    def forget(self, response_id: str) -> None:
+        """Forget a response, so that it is not found any more.
+
+        Raises:
+            LookupError: There is no such response.
+        """
+        self._provider.store.forget(response_id)
+
+    def status_of(self, response_id: str) -> str | None:
+        """Say how a response stands; None where none is kept."""
+        with suppress(ApiError):
+            return self._provider.store.response(response_id).status
+        return None
 
     async def wait_for(self, condition: Callable[[Simulator], object], *, timeout: float = 5.0) -> None:
         """Wait until something is true of the simulator.
 
         Args:
-            condition: Says whether it is, such as `lambda s: s.disconnects == 1`; asked again at every change.
+            condition: Says whether it is, such as `lambda s: s.disconnects == 1`; asked again at every change,
+                and now and then.
             timeout: How long to wait, in seconds.
 
         Raises:
@@ -170,7 +202,9 @@ class Simulator:
         try:
             async with asyncio.timeout(timeout):
                 while not condition(self):
-                    await self._changed.wait()
+                    # connections end without a change that we hear of
+                    with suppress(TimeoutError):
+                        await asyncio.wait_for(self._changed.wait(), _OFTEN)
         except TimeoutError:
             raise TimeoutError(f"expected the condition to hold within {timeout} s, got {self!r}") from None
 
@@ -180,24 +214,35 @@ class Simulator:
     async def _answer(
         self, request: web.Request, handler: Callable[[web.Request], Awaitable[web.StreamResponse]]
     ) -> web.StreamResponse:
-        """Record a request, check its key, and turn what goes wrong into JSON."""
+        """Record a request, check its key, and turn what goes wrong into an answer."""
         try:
-            self._record(request, await request.read())
+            exchange = self._record(request, await request.read())
+            EXCHANGE.set(exchange)
+            exchange.begin()
             self._authorize(request)
             return await handler(request)
         except ApiError as error:
-            return _json(error.body, error.status)
+            return json_answer(error.body, error.status)
         except web.HTTPException as error:
             message = f"{error.reason}: {request.method} {request.path}"
-            return _json(ApiError(error.status, message).body, error.status, error.headers.get("Allow"))
+            return json_answer(ApiError(error.status, message).body, error.status, error.headers.get("Allow"))
+        except Refused as refused:
+            return web.Response(status=refused.status, headers=refused.headers, body=refused.body)
+        except Closed as closed:
+            return await close(closed.kind, request, web.StreamResponse())
 
-    def _record(self, request: web.Request, data: bytes) -> None:
+    def _record(self, request: web.Request, data: bytes) -> Exchange:
         body = None
         with suppress(ApiError):
             body = read_body(data)
         headers, query = without_secrets(request.headers), without_secrets(request.query)
-        self.requests.append(SeenRequest(request.method, request.path, query, headers, body))
+        seen = SeenRequest(request.method, request.path, query, headers, body)
+        number, connection = len(self.requests), self._asked_streams if seen.wants_stream else None
+        self._asked_streams += seen.wants_stream
+        self.requests.append(seen)
+        self.most_connections = max(self.most_connections, self.connections)
         self._tell()
+        return Exchange(self.faults.concerning(connection, number, request.method), request.match_info.get("id", ""))
 
     def _authorize(self, request: web.Request) -> None:
         if self._api_key is None:
@@ -208,70 +253,6 @@ class Simulator:
         if not hmac.compare_digest(given.encode("utf-8", "replace"), f"Bearer {self._api_key}".encode()):
             raise ApiError(401, "Incorrect API key provided.", code="invalid_api_key")
 
-    async def _create(self, request: web.Request) -> web.StreamResponse:
-        asked = request_of(read_body(await request.read()), self._store.earlier)
-        self._responses += 1
-        script = Script(asked, self._responses)
-        events = self._kept(asked, play(scenario_for(asked, self._scenarios), script))
-        return await self._stream(request, events) if asked.stream else _json(_last(events))
-
-    def _kept(self, asked: Request, events: Iterator[Event]) -> Iterator[Event]:
-        """Pass events on, and keep the response that they end with."""
-        for event in events:
-            if isinstance(event, TerminalEvent):
-                self._store.keep(asked, event.response)
-            yield event
-
-    # streaming
-
-    async def _stream(self, request: web.Request, events: Iterator[Event]) -> web.StreamResponse:
-        response = web.StreamResponse(headers=_STREAM_HEADERS)
-        with self._open_stream() as gate:
-            await response.prepare(request)
-            await self._write(response, self._frames(events), gate)
-            await response.write_eof()
-        return response
-
-    @contextmanager
-    def _open_stream(self) -> Generator[asyncio.Event]:
-        """Keep account of a stream while it is written; what it gives is the gate that a hold waits at."""
-        task = asyncio.current_task()
-        assert task is not None
-        gate = self._streams[task] = asyncio.Event()
-        self._tell()
-        try:
-            yield gate
-        except (asyncio.CancelledError, ConnectionError):
-            self.disconnects += self._runner is not None  # otherwise it was the simulator that stopped
-            raise
-        finally:
-            del self._streams[task]
-            self._tell()
-
-    def _frames(self, events: Iterator[Event]) -> Iterator[bytes]:
-        for event in events:
-            yield frame_of(event, event_line=self._event_lines)
-        if self._done:
-            yield DONE
-
-    async def _write(self, response: web.StreamResponse, frames: Iterator[bytes], gate: asyncio.Event) -> None:
-        cutter = Cutter(self._chunk_bytes)
-        written = 0
-        for frame in frames:
-            if written:
-                await _send(response, cutter.end() if self._pace else ())
-                await asyncio.sleep(self._pace)
-            await self._hold_back(response, cutter, written, gate)
-            await _send(response, cutter.feed(frame))
-            written += 1
-        await self._hold_back(response, cutter, written, gate)
-        await _send(response, cutter.end())
-
-    async def _hold_back(self, response: web.StreamResponse, cutter: Cutter, written: int, gate: asyncio.Event) -> None:
-        if written == self._hold:
-            await _send(response, cutter.end())
-            await gate.wait()
-
     async def _identify(self, _: web.Request, response: web.StreamResponse) -> None:
         self._answers += 1
         response.headers["x-request-id"] = f"req_{self._answers:04d}"
@@ -280,20 +261,3 @@ class Simulator:
         """Wake up whoever waits for a change."""
         self._changed.set()
         self._changed = asyncio.Event()
-
-
-async def _send(response: web.StreamResponse, pieces: Iterable[bytes]) -> None:
-    for piece in pieces:
-        await response.write(piece)
-
-
-def _json(value: object, status: int = 200, allow: str | None = None) -> web.Response:
-    headers = {} if allow is None else {"Allow": allow}
-    return web.Response(body=json_bytes(value), status=status, headers=headers, content_type="application/json")
-
-
-def _last(events: Iterable[Event]) -> Response:
-    """Play everything, and take the response of the terminal."""
-    *_, terminal = events
-    assert isinstance(terminal, TerminalEvent)
-    return terminal.response
