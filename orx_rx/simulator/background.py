@@ -12,6 +12,7 @@ from orx_rx.models.lifecycle_events import ResponseEvent, TerminalEvent
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
+    from orx_rx.models.response import Response
     from orx_rx.simulator.failing import Pause
     from orx_rx.simulator.script import Script
 
@@ -56,12 +57,12 @@ class Run:
     """
 
     def __init__(self, script: Script, changed: Callable[[], None]) -> None:
-        self.response = script.response("queued")
-        self.streams = script.request.stream
+        self.response: Response = script.response("queued")
+        self.streams: bool = script.request.stream
         self.expired = False
-        self.ended = False
-        self.whole = False
-        self.gate = asyncio.Event()
+        self.ended: bool = False
+        self.whole: bool = False
+        self.gate: asyncio.Event = asyncio.Event()
         self._script = script
         self._events: list[Event] = []
         self._tell_others = changed

@@ -57,8 +57,8 @@ class Provider:
     """
 
     def __init__(self, scenarios: Mapping[str, Scenario], manner: Manner, changed: Callable[[], None]) -> None:
-        self.store = Store()
-        self.streams = OpenStreams(changed)
+        self.store: Store = Store()
+        self.streams: OpenStreams = OpenStreams(changed)
         self._scenarios = scenarios
         self._manner = manner
         self._tell = changed

@@ -80,7 +80,7 @@ class Simulator:
             if value is not None and value < least:
                 raise ValueError(f"expected {name} of at least {least}, got {value}")
         self.requests: list[SeenRequest] = []
-        self.faults = FaultPlan.of(faults)
+        self.faults: FaultPlan = FaultPlan.of(faults)
         self.most_connections: int = 0
         self._api_key = api_key
         self._address = host, port

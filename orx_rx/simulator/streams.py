@@ -133,8 +133,8 @@ class OpenStreams:
     """
 
     def __init__(self, changed: Callable[[], None]) -> None:
-        self.disconnects = 0
-        self.overlaps = 0
+        self.disconnects: int = 0
+        self.overlaps: int = 0
         self._open: set[_OpenStream] = set()
         self._aborted: set[_OpenStream] = set()
         self._tell = changed
