@@ -11,6 +11,7 @@ from orx_rx.operators._lifecycle_guard import lifecycle_guard
 from orx_rx.operators._of_type import of_type
 from orx_rx.operators._reasoning import reasoning
 from orx_rx.operators._refusals import refusals
+from orx_rx.operators._resume_on_disconnect import resume_on_disconnect
 from orx_rx.operators._sequence_check import sequence_check
 from orx_rx.operators._text import text
 
@@ -24,6 +25,7 @@ __all__ = [
     "of_type",
     "reasoning",
     "refusals",
+    "resume_on_disconnect",
     "sequence_check",
     "text",
 ]

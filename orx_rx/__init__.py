@@ -34,7 +34,7 @@ from orx_rx.errors import (
     Unauthorized,
     Unprocessable,
 )
-from orx_rx.http import Client, Timeouts, sse_chunks
+from orx_rx.http import Attempt, Client, Retry, Timeouts, sse_chunks
 from orx_rx.protocol.accumulator import Accumulator
 from orx_rx.protocol.cursor import Cursor
 from orx_rx.protocol.violations import DEFAULT, RULES, STRICT, Judge, Profile, Rule, Violation
@@ -46,6 +46,7 @@ __all__ = [
     "RULES",
     "STRICT",
     "Accumulator",
+    "Attempt",
     "BadRequest",
     "Client",
     "Conflict",
@@ -71,6 +72,7 @@ __all__ = [
     "ProtocolError",
     "RateLimited",
     "Refused",
+    "Retry",
     "Rule",
     "SchemaViolation",
     "SequenceViolation",

@@ -100,7 +100,7 @@ def lift_settling(
         def subscribe(
             observer: abc.ObserverBase[Out], subscriber_scheduler: abc.SchedulerBase | None = None
         ) -> abc.DisposableBase:
-            clock = scheduler or subscriber_scheduler or _running_loop()
+            clock = clock_of(scheduler, subscriber_scheduler)
             settling = _SettlingObserver(make_step(), observer, patience, clock)
             subscription = _attach(settling, source, subscriber_scheduler)
             return CompositeDisposable(subscription, settling.timer)
@@ -139,9 +139,11 @@ def current_loop() -> asyncio.AbstractEventLoop | None:
         return None
 
 
-def _running_loop() -> abc.SchedulerBase | None:
+def clock_of(*schedulers: abc.SchedulerBase | None) -> abc.SchedulerBase | None:
+    """Choose who keeps the time: the first scheduler that there is, else the running event loop; None without one."""
     loop = current_loop()
-    return None if loop is None else AsyncIOScheduler(loop)
+    running = None if loop is None else AsyncIOScheduler(loop)
+    return next((scheduler for scheduler in schedulers if scheduler is not None), running)
 
 
 class StepObserver(Observer[In]):

@@ -19,6 +19,7 @@ from orx_rx import (
     ConnectionLost,
     Cursor,
     LifecycleViolation,
+    Retry,
     ServerError,
     StreamInterrupted,
     final_response,
@@ -36,6 +37,9 @@ pytestmark = pytest.mark.usefixtures("clean_environment")
 
 HELLO = sse(*hello())
 START = sse(created(), added(), part_added(), delta("Hel"), done=False)
+
+
+ONCE = Retry(attempts=0)
 
 
 async def read(observable: Observable[int]) -> list[int]:
@@ -342,7 +346,11 @@ async def test_a_second_task_is_refused_and_the_first_is_not_harmed() -> None:
 @asynccontextmanager
 async def streaming() -> AsyncGenerator[tuple[Observable[Event], Callable[[], Awaitable[Peer]]]]:
     """Make a client, and a server that sends the start of a stream, when it is asked to, and then stalls."""
-    async with listening() as server, Client(base_url=server.url) as client, told() as contexts:
+    async with (
+        listening() as server,
+        Client(retry=ONCE, base_url=server.url) as client,
+        told() as contexts,
+    ):
 
         async def serve() -> Peer:
             peer, _ = await server.asked()
@@ -366,7 +374,11 @@ async def test_leaving_the_context_has_closed_the_connection() -> None:
 
 
 async def test_closing_has_closed_the_connection_even_before_the_answer() -> None:
-    async with listening() as server, Client(base_url=server.url) as client, told() as contexts:
+    async with (
+        listening() as server,
+        Client(retry=ONCE, base_url=server.url) as client,
+        told() as contexts,
+    ):
         reading = iterate(client.events(model="m"))
         waiting = asyncio.ensure_future(anext(reading, None))
         peer, _ = await server.asked()
@@ -417,7 +429,7 @@ async def test_cancelling_who_awaits_the_final_response_has_closed_the_connectio
 
 
 async def test_a_loop_reads_a_stream_to_its_end() -> None:
-    async with listening() as server, Client(base_url=server.url) as client:
+    async with listening() as server, Client(retry=ONCE, base_url=server.url) as client:
 
         async def collect() -> list[str]:
             return [event.type async for event in iterate(client.events(model="m"))]
@@ -436,7 +448,7 @@ async def test_a_loop_reads_a_stream_to_its_end() -> None:
 async def test_the_response_of_every_terminal_is_returned(status: str, by_hand: bool) -> None:
     last = terminal(status, incomplete_details={"reason": "max_output_tokens"}, error={"code": "c", "message": "Boom"})
     body = sse(created(), added(), part_added(), delta("Hel"), last)
-    async with listening() as server, Client(base_url=server.url) as client:
+    async with listening() as server, Client(retry=ONCE, base_url=server.url) as client:
         chain = client.chunks(model="m").pipe(operators.frame(), operators.decode())
         waiting = asyncio.ensure_future(final_response(chain if by_hand else client.events(model="m")))
         peer, _ = await server.asked()
@@ -471,7 +483,7 @@ async def test_an_interruption_carries_cursor_and_snapshot(reset: bool) -> None:
 
 
 async def test_a_connection_that_fails_before_the_first_event_is_no_interruption() -> None:
-    async with listening() as server, Client(base_url=server.url) as client:
+    async with listening() as server, Client(retry=ONCE, base_url=server.url) as client:
         waiting = asyncio.ensure_future(final_response(client.events(model="m")))
         peer, _ = await server.asked()
         peer.reset()
@@ -518,7 +530,7 @@ async def test_any_other_error_after_the_terminal_is_raised(error: Exception) ->
 
 
 async def test_final_response_takes_a_stream_that_is_shared() -> None:
-    async with listening() as server, Client(base_url=server.url) as client:
+    async with listening() as server, Client(retry=ONCE, base_url=server.url) as client:
         shared = client.events(model="m").pipe(operators.fan_out())
         ear = Ear(shared.pipe(operators.text()))
         peer, _ = await server.asked()

@@ -25,6 +25,7 @@ EXAMPLES = {
     "fan_out": ["ZeroDivisionError", "joined late"],
     "existing_rx": ["story: ", "moon: "],
     "replay": ["completed: message"],
+    "survive": ["completed, over", "and 1 POST"],
 }
 
 
@@ -61,7 +62,7 @@ async def test_an_example_runs_by_itself(name: str) -> None:
         assert words in out
 
 
-@pytest.mark.parametrize("name", sorted(EXAMPLES.keys() - {"replay"}))
+@pytest.mark.parametrize("name", sorted(EXAMPLES.keys() - {"replay", "survive"}))
 async def test_an_example_asks_the_server_that_the_environment_names(name: str) -> None:
     async with Simulator(api_key="a-key") as simulator:
         settings = {"ORX_BASE_URL": simulator.base_url, "ORX_API_KEY": "a-key", "ORX_MODEL": "story"}
@@ -99,3 +100,10 @@ def test_the_readme_names_every_operator_and_every_example() -> None:
         assert f"`{name}`" in README or f"ops.{name}()" in README
     for name in EXAMPLES.keys() - {"demo"}:
         assert f"examples.{name}" in README
+
+
+async def test_the_example_without_rx_of_the_readme_runs() -> None:
+    (code,) = re.findall(r"```python\n(from pathlib.*?)```", README, re.DOTALL)
+    status, out, err = await run("-c", code)
+    assert (status, err) == (0, "")
+    assert "In a café by the harbour" in out

@@ -5,24 +5,32 @@ from __future__ import annotations
 import asyncio
 import os
 import re
+from dataclasses import dataclass, replace
+from functools import partial
 from importlib.metadata import PackageNotFoundError, version
-from typing import TYPE_CHECKING, NoReturn, Self
-from urllib.parse import urlsplit
+from typing import TYPE_CHECKING, Any, NoReturn, Self, TypeVar
+from urllib.parse import quote, urlsplit
 from urllib.request import getproxies, proxy_bypass
+from uuid import uuid4
 
 import aiohttp
 from pydantic import SecretStr
 from reactivex import Observable
+from reactivex import operators as rx
 from reactivex.disposable import Disposable
 
 from orx_rx import operators as ops
-from orx_rx.errors import ConnectFailed, ConnectionLost
-from orx_rx.http.source import sse_chunks, to_json
+from orx_rx.aio import iterate
+from orx_rx.errors import BadRequest, Conflict, ConnectFailed, ConnectionLost, OrxError
+from orx_rx.http.retry import Attempt, Retry, retried
+from orx_rx.http.source import JSON, body_chunks, sse_chunks, to_json
 from orx_rx.http.timeouts import Timeouts, watch_events
 from orx_rx.models.base import to_wire
 from orx_rx.protocol.accumulator import Accumulator
 from orx_rx.protocol.decoding import Decoder
 from orx_rx.protocol.lifecycle import LifecycleGuard
+from orx_rx.protocol.reading import WholeResponse
+from orx_rx.protocol.resume import FINAL
 from orx_rx.protocol.sequence import SequenceChecker
 from orx_rx.protocol.violations import DEFAULT, Profile
 from orx_rx.reporting import judges, log
@@ -30,13 +38,17 @@ from orx_rx.step import lift, lift_settling
 from orx_rx.wire import DEFAULT_MAX_FRAME_BYTES
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
     from types import TracebackType
 
     from reactivex import abc
 
     from orx_rx.models.event_base import Event
+    from orx_rx.models.response import Response
+    from orx_rx.protocol.cursor import Cursor
     from orx_rx.reporting import ViolationListener
+
+T = TypeVar("T")
 
 _BLANK = re.compile(r"[\s\x00-\x1f\x7f]")
 _OPENAI = "https://api.openai.com/v1"
@@ -56,6 +68,8 @@ class Client:
             makes one and closes it.
         headers: Headers to send with every request.
         timeouts: The clocks of every stream.
+        retry: How a request that got no answer, or a refusal that may pass, is sent again; by default twice at most.
+            A request is never sent again after anything of its answer arrived.
 
     Raises:
         ValueError: The base URL is not absolute, is not HTTP, or has credentials, a query or a fragment; or the key
@@ -70,6 +84,7 @@ class Client:
         session: aiohttp.ClientSession | None = None,
         headers: Mapping[str, str] | None = None,
         timeouts: Timeouts | None = None,
+        retry: Retry | None = None,
     ) -> None:
         self._base_url = _checked_url(base_url or _setting("BASE_URL") or _OPENAI)
         self._api_key = _checked_key(api_key if api_key is not None else _setting("API_KEY"))
@@ -78,7 +93,8 @@ class Client:
         self._loop: asyncio.AbstractEventLoop | None = None
         self._headers = dict(headers or {})
         self._timeouts = timeouts or Timeouts()
-        self._live: dict[abc.ObserverBase[bytes], abc.DisposableBase] = {}
+        self._retry = retry or Retry()
+        self._live: dict[abc.ObserverBase[Any], abc.DisposableBase] = {}
         self._closed = False
 
     def __repr__(self) -> str:
@@ -123,6 +139,7 @@ class Client:
         *,
         headers: Mapping[str, str] | None = None,
         timeouts: Timeouts | None = None,
+        on_attempt: Callable[[Attempt], object] | None = None,
         **request: object,
     ) -> Observable[bytes]:
         """Create a response and read the bytes of its stream, as they come from the socket.
@@ -132,6 +149,7 @@ class Client:
         Args:
             headers: Headers to send as well.
             timeouts: The clocks, instead of those of the client; `connect` and `idle` are used.
+            on_attempt: Hears of every time that the request is sent again, before the wait.
             **request: The fields of the request, such as `model` and `input`; models are sent as their JSON, and None
                 as null.
 
@@ -143,16 +161,26 @@ class Client:
         """
         if "stream" in request:
             raise TypeError("expected no field 'stream', since it is always true, got one")
-        chunks = sse_chunks(
-            self._session,
-            "POST",
-            f"{self._base_url}/responses",
-            data=to_json({**to_wire(request), "stream": True}),
-            headers={"Content-Type": "application/json", **self._all_headers(headers)},
-            proxy=_proxy_of(self._base_url) if self._given is None else None,
-            timeouts=timeouts or self._timeouts,
-        )
-        return self._tracked(chunks)
+        body = to_json({**to_wire(request), "stream": True})
+
+        def subscribe(
+            observer: abc.ObserverBase[bytes], scheduler: abc.SchedulerBase | None = None
+        ) -> abc.DisposableBase:
+            # one key for all attempts, so that a server that knows it makes one response of them
+            key = {"Idempotency-Key": f"orx-{uuid4()}"}
+            chunks = sse_chunks(
+                self._session,
+                "POST",
+                f"{self._base_url}/responses",
+                data=body,
+                headers={"Content-Type": JSON, **key, **self._all_headers(headers)},
+                proxy=self._proxy(),
+                timeouts=timeouts or self._timeouts,
+            )
+            attempts = self._tracked(retried(chunks, self._retry, on_attempt=on_attempt))
+            return attempts.subscribe(observer, scheduler=scheduler)
+
+        return Observable(subscribe)
 
     def events(
         self,
@@ -164,13 +192,15 @@ class Client:
         max_frame_bytes: int = DEFAULT_MAX_FRAME_BYTES,
         headers: Mapping[str, str] | None = None,
         timeouts: Timeouts | None = None,
+        on_attempt: Callable[[Attempt], object] | None = None,
         scheduler: abc.SchedulerBase | None = None,
         **request: object,
     ) -> Observable[Event]:
         """Create a response and read its events: typed, checked, accumulated.
 
         This is `chunks()` with `frame`, `decode`, `sequence_check`, `lifecycle_guard` and `accumulate` behind it. Cold:
-        every subscription is a POST of its own; put `fan_out()` behind it to share one.
+        every subscription is a POST of its own; put `fan_out()` behind it to share one. With `background=True` among
+        the fields, a stream that breaks off is resumed where it broke off, without another POST.
 
         Args:
             profile: What the violations of the server cost.
@@ -180,6 +210,7 @@ class Client:
             max_frame_bytes: The most bytes that a frame may have.
             headers: Headers to send as well.
             timeouts: The clocks, instead of those of the client.
+            on_attempt: Hears of every time that the request is sent again, before the wait.
             scheduler: Keeps the time; by default that of the subscriber, else the running event loop.
             **request: The fields of the request, as for `chunks`.
 
@@ -189,28 +220,181 @@ class Client:
             RuntimeError: To the subscriber, when there is no running event loop.
             OrxError: To the subscriber, whatever the source or an operator raises.
         """
-        frames = self.chunks(headers=headers, timeouts=timeouts, **request).pipe(
-            ops.frame(max_frame_bytes=max_frame_bytes)
+        chunks = self.chunks(headers=headers, timeouts=timeouts, on_attempt=on_attempt, **request)
+        options = _Options(
+            profile, on_violation, into, linger, max_frame_bytes, headers, timeouts or self._timeouts, scheduler
         )
-        clocks = watch_events(timeouts or self._timeouts, scheduler)
-        ops.lifecycle_guard(linger=linger)  # refuses what it cannot wait for, here and not at subscription
-        new_judge = judges(profile, on_violation)
+        return self._checked(chunks, options, resumes=request.get("background") is True)
+
+    def resume(
+        self,
+        cursor: Cursor,
+        *,
+        rebuild: bool = False,
+        profile: Profile = DEFAULT,
+        on_violation: ViolationListener | None = None,
+        into: Accumulator | None = None,
+        linger: float = 1.0,
+        max_frame_bytes: int = DEFAULT_MAX_FRAME_BYTES,
+        headers: Mapping[str, str] | None = None,
+        timeouts: Timeouts | None = None,
+        scheduler: abc.SchedulerBase | None = None,
+    ) -> Observable[Event]:
+        """Go on with the stream of a background response behind a cursor, perhaps of another process.
+
+        Nothing is created: it only asks for the rest of the response. Like `events(background=True)` it resumes by
+        itself when the connection breaks again.
+
+        Args:
+            cursor: Where to go on; from `StreamInterrupted.cursor`, or from an accumulator.
+            rebuild: Whether to read the stream from its beginning, so that every snapshot is whole; events up to the
+                cursor are read and not emitted. Without it only the rest is read, and snapshots go on from the one of
+                the cursor; if it has none, they hold what came since, until items are done.
+            profile: What the violations of the server cost.
+            on_violation: A function or an observer that hears of every reported violation.
+            into: An accumulator to use, to look at the response at any moment.
+            linger: How long to wait for the end of the connection after the terminal, in seconds.
+            max_frame_bytes: The most bytes that a frame may have.
+            headers: Headers to send as well.
+            timeouts: The clocks, instead of those of the client.
+            scheduler: Keeps the time; by default that of the subscriber, else the running event loop.
+
+        Raises:
+            ValueError: The snapshot of the cursor is that of a response that was not created in the background.
+            OrxError: To the subscriber, as for `events`.
+        """
+        snapshot = cursor.snapshot
+        if snapshot is not None and (snapshot.background is False or snapshot.store is False):
+            raise ValueError("expected a cursor of a response created in the background and stored, got another one")
+        options = _Options(
+            profile, on_violation, into, linger, max_frame_bytes, headers, timeouts or self._timeouts, scheduler
+        )
+        after = None if rebuild else cursor
+        chunks = self._rest(cursor.response_id, after, options)
+        if rebuild:  # what begins at the beginning has no place yet to resume from
+            chunks = self._tracked(retried(chunks, self._retry))
+        events = self._checked(chunks, options, resumes=True, cursor=after)
+        return events.pipe(rx.filter(partial(_is_behind, cursor))) if rebuild else events
+
+    async def retrieve(self, response_id: str) -> Response:
+        """Get a response as it stands.
+
+        Args:
+            response_id: Its id.
+
+        Raises:
+            OrxError: The server did not give it.
+        """
+        return await _only(self._whole("GET", _path_of(response_id)))
+
+    async def cancel(self, response_id: str) -> Response:
+        """Cancel a background response, and get it as it stands after that; cancelling twice changes nothing.
+
+        A response that has ended stays as it is: a terminal that came first wins.
+
+        Args:
+            response_id: Its id.
+
+        Raises:
+            BadRequest: It was not created in the background; closing its connection ends it.
+            OrxError: The server did not answer.
+        """
+        try:
+            return await _only(self._whole("POST", f"{_path_of(response_id)}/cancel"))
+        except (BadRequest, Conflict) as refusal:
+            try:
+                response = await self.retrieve(response_id)
+            except OrxError:
+                raise refusal from None
+            if response.status not in FINAL or response.background is False:
+                raise
+            return response
+
+    def _checked(
+        self, chunks: Observable[bytes], options: _Options, *, resumes: bool, cursor: Cursor | None = None
+    ) -> Observable[Event]:
+        """Build the canonical chain behind some chunks."""
+        ops.lifecycle_guard(linger=options.linger)  # refuses what it cannot wait for, here and not at subscription
+        frame = ops.frame(max_frame_bytes=options.max_frame_bytes)
+        of_connection = watch_events(replace(options.timeouts, duration=None), options.scheduler)
+        of_stream = watch_events(
+            Timeouts(connect=None, first_event=None, idle=None, duration=options.timeouts.duration), options.scheduler
+        )
+        # behind a cursor nothing can begin with response.created
+        profile = options.profile if cursor is None else options.profile.but(created_not_first="ignore")
+        new_judge = judges(profile, options.on_violation)
 
         def subscribe(
             observer: abc.ObserverBase[Event], subscriber_scheduler: abc.SchedulerBase | None = None
         ) -> abc.DisposableBase:
-            # the steps of those operators with one judge, so that an error has the violations that all of them found
+            # the steps of the operators with one judge, so that an error has the violations that all of them found
             judge = new_judge()
-            events = frames.pipe(
-                lift(lambda: Decoder(judge)),
-                clocks,
+
+            def events_of(connection: Observable[bytes]) -> Observable[Event]:
+                return connection.pipe(frame, lift(lambda: Decoder(judge)), of_connection)
+
+            def accumulator() -> Accumulator:
+                held = options.into or Accumulator(judge)
+                if cursor is not None:
+                    held.restore(cursor)
+                elif options.into is not None:
+                    held.reset()
+                return held
+
+            events = events_of(chunks)
+            if resumes:
+                resuming = ops.resume_on_disconnect(
+                    lambda after: events_of(self._rest(after.response_id, after, options)),
+                    poll=lambda response_id: self._whole("GET", _path_of(response_id), options.headers),
+                    cursor=cursor,
+                    wait=self._retry.first,
+                    longest_wait=self._retry.most,
+                    profile=options.profile,
+                    on_violation=options.on_violation,
+                    scheduler=options.scheduler,
+                )
+                # tracked as a whole, so that closing the client ends it instead of resuming
+                events = self._tracked(events.pipe(resuming))
+            checked = events.pipe(
+                of_stream,
                 lift(lambda: SequenceChecker(judge)),
-                lift_settling(lambda: LifecycleGuard(judge), linger, scheduler),
-                lift(lambda: Accumulator(judge)) if into is None else ops.accumulate(into=into),
+                lift_settling(lambda: LifecycleGuard(judge), options.linger, options.scheduler),
+                lift(accumulator),
             )
-            return events.subscribe(observer, scheduler=subscriber_scheduler)
+            return checked.subscribe(observer, scheduler=subscriber_scheduler)
 
         return Observable(subscribe)
+
+    def _rest(self, response_id: str, after: Cursor | None, options: _Options) -> Observable[bytes]:
+        """Read the stream of a response, from its beginning or behind a cursor."""
+        params = {"stream": "true"} | ({"starting_after": str(after.sequence_number)} if after is not None else {})
+        return self._tracked(
+            sse_chunks(
+                self._session,
+                "GET",
+                self._base_url + _path_of(response_id),
+                headers=self._all_headers(options.headers),
+                params=params,
+                proxy=self._proxy(),
+                timeouts=options.timeouts,
+            )
+        )
+
+    def _whole(self, method: str, path: str, headers: Mapping[str, str] | None = None) -> Observable[Response]:
+        """Ask for a response as a whole."""
+        chunks = body_chunks(
+            self._session,
+            method,
+            self._base_url + path,
+            JSON,
+            headers={**self._all_headers(headers), "Accept": JSON},
+            proxy=self._proxy(),
+            timeouts=self._timeouts,
+        )
+        return self._tracked(retried(chunks.pipe(lift(WholeResponse)), self._retry))
+
+    def _proxy(self) -> str | None:
+        return _proxy_of(self._base_url) if self._given is None else None
 
     def _all_headers(self, more: Mapping[str, str] | None) -> dict[str, str]:
         key = {} if self._api_key is None else {"Authorization": f"Bearer {self._api_key.get_secret_value()}"}
@@ -232,11 +416,14 @@ class Client:
             raise ConnectFailed("expected the event loop that the client was first used in, got another one")
         return self._own
 
-    def _tracked(self, chunks: Observable[bytes]) -> Observable[bytes]:
+    def _tracked(self, source: Observable[T]) -> Observable[T]:
         """Keep the streams that run, so that closing the client ends them and tells their subscribers."""
 
-        def subscribe(observer: abc.ObserverBase[bytes], scheduler: abc.SchedulerBase | None = None) -> Disposable:
-            subscription = chunks.subscribe(observer, scheduler=scheduler)
+        def subscribe(observer: abc.ObserverBase[T], scheduler: abc.SchedulerBase | None = None) -> Disposable:
+            if self._closed:  # here, because a connection that failed would be tried again
+                observer.on_error(ConnectFailed("expected an open client, got one that was closed"))
+                return Disposable()
+            subscription = source.subscribe(observer, scheduler=scheduler)
             self._live[observer] = subscription
 
             def dispose() -> None:
@@ -246,6 +433,33 @@ class Client:
             return Disposable(dispose)
 
         return Observable(subscribe)
+
+
+@dataclass(frozen=True, slots=True)
+class _Options:
+    """How a stream is read."""
+
+    profile: Profile
+    on_violation: ViolationListener | None
+    into: Accumulator | None
+    linger: float
+    max_frame_bytes: int
+    headers: Mapping[str, str] | None
+    timeouts: Timeouts
+    scheduler: abc.SchedulerBase | None
+
+
+async def _only(observable: Observable[Response]) -> Response:
+    async with iterate(observable) as reading:
+        return await anext(reading)
+
+
+def _path_of(response_id: str) -> str:
+    return f"/responses/{quote(response_id, safe='')}"
+
+
+def _is_behind(cursor: Cursor, event: Event) -> bool:
+    return event.sequence_number is None or event.sequence_number > cursor.sequence_number
 
 
 def _setting(name: str) -> str | None:

@@ -14,7 +14,7 @@ import aiohttp
 from reactivex import Observable
 from reactivex.disposable import Disposable
 
-from orx_rx.errors import ConnectFailed, ConnectionLost, NotAnEventStream, OrxError, StreamTimeout
+from orx_rx.errors import ConnectFailed, ConnectionLost, NotAnEventStream, OrxError, SchemaViolation, StreamTimeout
 from orx_rx.http.bodies import Watch, read_start, rest_of
 from orx_rx.http.failures import failure_of, hide, secrets_of
 from orx_rx.http.timeouts import Timeouts, running_loop
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from reactivex import abc
 
 EVENT_STREAM = "text/event-stream"
+JSON = "application/json"
 _HEAD = 200  # bytes of an unexpected body that an error keeps
 _HEAD_READ = 4096  # bytes of it that are read, so that no secret is cut in two and kept by half
 _HEAD_LONGEST = 1.0  # seconds to wait for them: they are no more than a hint
@@ -82,13 +83,49 @@ def sse_chunks(
     """
     if json is not None and data is not None:
         raise ValueError("expected one of json and data, got both")
+    return body_chunks(
+        session,
+        method,
+        url,
+        EVENT_STREAM,
+        body=data if json is None else to_json(json),
+        # aiohttp lets a later header take the place of an earlier one, however their names are spelled
+        headers={**_HEADERS, **({} if json is None else {"Content-Type": JSON}), **(headers or {})},
+        params=params,
+        proxy=proxy,
+        timeouts=timeouts,
+    )
+
+
+def body_chunks(
+    session: aiohttp.ClientSession | Callable[[], Awaitable[aiohttp.ClientSession]],
+    method: str,
+    url: str,
+    media_type: str,
+    *,
+    headers: Mapping[str, str],
+    body: bytes | None = None,
+    params: Mapping[str, str] | None = None,
+    proxy: str | None = None,
+    timeouts: Timeouts | None = None,
+) -> Observable[bytes]:
+    """Read a body of some media type, chunk by chunk; otherwise as `sse_chunks`.
+
+    Args:
+        session: The session to use, or a coroutine function that gives it; it is not closed.
+        method: `POST` or `GET`.
+        url: Where to.
+        media_type: What the answer has to be.
+        headers: Headers to send.
+        body: A body to send.
+        params: The query.
+        proxy: The address of a proxy; by default the session decides.
+        timeouts: The clocks; `connect` and `idle` are used here.
+    """
     clocks = timeouts or Timeouts()
     patience = aiohttp.ClientTimeout(
         total=None, connect=clocks.connect, sock_connect=clocks.connect, sock_read=clocks.idle
     )
-    body = data if json is None else to_json(json)
-    # aiohttp lets a later header take the place of an earlier one, however their names are spelled
-    sent = {**_HEADERS, **({} if json is None else {"Content-Type": "application/json"}), **(headers or {})}
 
     async def request() -> aiohttp.ClientResponse:
         opened = await session() if callable(session) else session
@@ -96,7 +133,7 @@ def sse_chunks(
             method,
             url,
             data=body,
-            headers=sent,
+            headers=headers,
             params=params,
             proxy=proxy,
             timeout=patience,
@@ -106,7 +143,7 @@ def sse_chunks(
 
     def subscribe(observer: abc.ObserverBase[bytes], _: abc.SchedulerBase | None = None) -> abc.DisposableBase:
         loop = running_loop()
-        reader = _Reader(request, observer, clocks, secrets_of(sent))
+        reader = _Reader(request, observer, clocks, secrets_of(headers), media_type)
         task = loop.create_task(reader.run(), name=f"orx_rx {method}")
         task.add_done_callback(_tell_loop)
 
@@ -152,11 +189,13 @@ class _Reader:
         observer: abc.ObserverBase[bytes],
         timeouts: Timeouts,
         secrets: Sequence[str],
+        media_type: str,
     ) -> None:
         self._request = request
         self._observer = observer
         self._timeouts = timeouts
         self._secrets = secrets
+        self._expected = media_type
         self._response: aiohttp.ClientResponse | None = None
 
     def close(self) -> None:
@@ -218,9 +257,11 @@ class _Reader:
         if not 200 <= response.status < 300:
             raise await failure_of(response, self._secrets)
         media_type = response.headers.get("Content-Type")
-        if (media_type or "").partition(";")[0].strip().lower() != EVENT_STREAM:
-            head = await read_start(response.content, _HEAD_READ, _HEAD_LONGEST)
-            raise NotAnEventStream(media_type, hide(head, self._secrets)[:_HEAD])
+        if (media_type or "").partition(";")[0].strip().lower() != self._expected:
+            head = hide(await read_start(response.content, _HEAD_READ, _HEAD_LONGEST), self._secrets)[:_HEAD]
+            if self._expected == EVENT_STREAM:
+                raise NotAnEventStream(media_type, head)
+            raise SchemaViolation(f"expected content type {self._expected!r}, got {media_type!r}")
         return response
 
     def _ours(self, error: Exception) -> OrxError:

@@ -34,6 +34,11 @@ class Event(Model, frozen=True):
     type: str
     sequence_number: Int | None = None
 
+    @property
+    def is_synthetic(self) -> bool:
+        """Whether the library made it, out of a response that it could only get as a whole."""
+        return bool((self.__pydantic_extra__ or {}).get("synthetic"))
+
     def growing(self, growth: Growth, end: int) -> Self:
         """Make a copy that knows what its delta was added to; this event stays as it is.
 

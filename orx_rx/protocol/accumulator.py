@@ -71,6 +71,14 @@ class Accumulator:
         self._last_place: object = None
         self._last: tuple[Held | None, Grown] | None = None
 
+    def restore(self, cursor: Cursor) -> None:
+        """Go on from the snapshot of a cursor; without one, only the place is known."""
+        self.reset()
+        if cursor.snapshot is not None:
+            snapshot = cursor.snapshot.model_copy(update={"id": cursor.response_id})
+            self.feed(lifecycle.ResponseInProgressEvent(response=snapshot))
+        self.last_sequence_number, self._ahead = cursor.sequence_number, False
+
     @property
     def response(self) -> Response | None:
         """The response so far, built when it is read; None before the first event."""
@@ -83,6 +91,10 @@ class Accumulator:
     def items(self) -> dict[int, Item]:
         """The items so far, by output index and in its order; indices of items that are not known are left out."""
         return {index: self._item(held) for index, held in sorted(self._held.items())}
+
+    def known(self, index: int) -> Held | None:
+        """Look up what is known of the item at an output index; None where nothing is."""
+        return self._held.get(index)
 
     @property
     def response_id(self) -> str | None:

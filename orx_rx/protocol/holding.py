@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from orx_rx.models.base import Model
+from orx_rx.models.item_base import StatusItem
 from orx_rx.models.items import ITEM_CLASSES, UnknownItem
 from orx_rx.models.machine_items import ShellAction, ShellOutput
 from orx_rx.models.parts import PART_CLASSES, Part, UnknownPart
@@ -91,6 +92,28 @@ def _list_of(item: Item, place: str) -> list[Any]:
     holder: Any = getattr(item, "action", None) if place == "commands" else item
     value: Any = getattr(holder, place, None)
     return value if isinstance(value, list) else []  # pyright: ignore[reportUnknownVariableType]
+
+
+def part_of(item: Item, channel: Channel, number: int) -> Part:
+    """Read the part of an item that a channel fills."""
+    return _list_of(item, channel.place)[number]  # type: ignore[no-any-return]
+
+
+def emptied(item: Item) -> Item:
+    """Make the item as it was when nothing of it had been streamed."""
+    update: dict[str, Any] = {}
+    for channel in CHANNELS:
+        if item.type not in channel.items or not channel.compared:
+            continue
+        if channel.place == "commands":
+            action: Any = getattr(item, "action", None)
+            if isinstance(action, ShellAction):
+                update["action"] = action.model_copy(update={"commands": []})
+        elif getattr(item, channel.place, None) is not None:
+            update[channel.place] = [] if channel.index else ""
+    if isinstance(item, StatusItem) and item.status is not None:
+        update["status"] = "in_progress"
+    return item.model_copy(update=update)
 
 
 def item_named(kind: str) -> Item:

@@ -4,9 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from pydantic import ValidationError
+
+from orx_rx.errors import SchemaViolation
 from orx_rx.models.event_base import DeltaEvent, Event
 from orx_rx.models.item_events import ResponseOutputItemDoneEvent
 from orx_rx.models.lifecycle_events import TerminalEvent
+from orx_rx.models.parse import problems
+from orx_rx.models.response import Response
 from orx_rx.protocol.channels import DELTA_CHANNELS, ByClass, Channel
 
 if TYPE_CHECKING:
@@ -93,3 +98,29 @@ def _names(item: Item) -> set[tuple[str, str]]:
     # with the type, because a call and its output have the same call_id
     names: tuple[object, ...] = (item.id, getattr(item, "call_id", None))
     return {(item.type, name) for name in names if isinstance(name, str) and name}
+
+
+class WholeResponse:
+    """Reads a response out of the chunks of a JSON body."""
+
+    def __init__(self) -> None:
+        self._chunks: list[bytes] = []
+
+    def feed(self, chunk: bytes) -> Sequence[Response]:
+        """Keep a chunk."""
+        self._chunks.append(chunk)
+        return ()
+
+    def end(self) -> Sequence[Response]:
+        """Read the body.
+
+        Raises:
+            SchemaViolation: It is not a response.
+        """
+        try:
+            return (Response.model_validate_json(b"".join(self._chunks)),)
+        except ValidationError as error:
+            found = problems(error)
+            raise SchemaViolation(
+                f"expected a response, got a body that does not fit: {'; '.join(found)}", problems=found
+            ) from None

@@ -1,0 +1,208 @@
+"""Go on where the stream of a background response broke off."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from reactivex import Observable
+from reactivex import operators as rx
+from reactivex.disposable import CompositeDisposable, SerialDisposable, SingleAssignmentDisposable
+from reactivex.scheduler import CurrentThreadScheduler
+
+from orx_rx.protocol.resume import Move, Resumer
+from orx_rx.protocol.violations import DEFAULT, Profile
+from orx_rx.reporting import judges, log
+from orx_rx.step import clock_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from reactivex import abc
+
+    from orx_rx.models.event_base import Event
+    from orx_rx.models.response import Response
+    from orx_rx.protocol.cursor import Cursor
+    from orx_rx.reporting import ViolationListener
+    from orx_rx.step import Operator
+
+
+def resume_on_disconnect(
+    reopen: Callable[[Cursor], Observable[Event]],
+    *,
+    poll: Callable[[str], Observable[Response]] | None = None,
+    cursor: Cursor | None = None,
+    attempts: int = 5,
+    wait: float = 0.5,
+    longest_wait: float = 8.0,
+    profile: Profile = DEFAULT,
+    on_violation: ViolationListener | None = None,
+    scheduler: abc.SchedulerBase | None = None,
+) -> Operator[Event, Event]:
+    """Go on where the stream of a background response broke off.
+
+    A disconnect is a transport error, or an end without a terminal. Only a response that was created in the background
+    is resumed; every other stream ends as it did. What comes after a disconnect must go on exactly behind the last
+    event that was handed on: events that came before are dropped, a gap is an error. Nothing is ever sent twice: to
+    reopen is to ask for the rest of the same response.
+
+    When the server refuses to stream the rest (the response expired, was not stored, or is finished and comes as JSON)
+    the response is polled until it is final, and the events that are missing are made from it, marked `is_synthetic`.
+
+    ::
+
+        1 2 3 4: events with that number; reopen: --2---3---4---|; wait: 2 columns
+
+        ---1---2---#--------------------
+        [ resume_on_disconnect(reopen) ]
+        ---1---2-----------3---4---|
+
+    Args:
+        reopen: Given the cursor, opens the stream behind it again.
+        poll: Given the id of the response, gets it as a whole; without it a refusal ends the stream.
+        cursor: Where the source itself goes on, when it is the rest of a stream already.
+        attempts: How often to try again without progress, at most.
+        wait: The wait before the first attempt, in seconds; it doubles with every one.
+        longest_wait: The longest wait, in seconds.
+        profile: What each violation costs.
+        on_violation: A function or an observer that hears of every reported violation.
+        scheduler: Keeps the time; by default that of the subscriber, else the running event loop, else this thread.
+
+    Raises:
+        ValueError: A number is negative.
+        SequenceViolation: To the subscriber, when the server leaves a gap behind the cursor.
+        StreamInterrupted: To the subscriber, when the server refuses to go on.
+        OrxError: To the subscriber, whatever the stream ended with, when it cannot be resumed or attempts run out.
+    """
+    for name, value in (("attempts", attempts), ("wait", wait), ("longest_wait", longest_wait)):
+        if not value >= 0:
+            raise ValueError(f"expected {name} of at least 0, got {value}")
+    new_judge = judges(profile, on_violation)
+
+    def operator(source: Observable[Event]) -> Observable[Event]:
+        def subscribe(
+            observer: abc.ObserverBase[Event], subscriber_scheduler: abc.SchedulerBase | None = None
+        ) -> abc.DisposableBase:
+            resumer = Resumer(attempts, new_judge(), cursor)
+            clock = clock_of(scheduler, subscriber_scheduler) or CurrentThreadScheduler.singleton()
+            resuming = _Resuming(observer, resumer, reopen, poll, (wait, longest_wait), clock)
+            resuming.listen(source, subscriber_scheduler)
+            return resuming.subscription
+
+        return Observable(subscribe)
+
+    return operator
+
+
+_DOUBLINGS = 64
+"""How often a wait doubles at most, so that it stays a number."""
+
+
+class _Resuming:
+    """One stream, over as many connections as it takes."""
+
+    def __init__(
+        self,
+        observer: abc.ObserverBase[Event],
+        resumer: Resumer,
+        reopen: Callable[[Cursor], Observable[Event]],
+        poll: Callable[[str], Observable[Response]] | None,
+        waits: tuple[float, float],
+        clock: abc.SchedulerBase,
+    ) -> None:
+        self._observer = observer
+        self._resumer = resumer
+        self._reopen = reopen
+        self._poll = poll
+        self._waits = waits
+        self._clock = clock
+        self._polls = 0
+        self._connection = SerialDisposable()
+        self._timer = SerialDisposable()
+        self.subscription = CompositeDisposable(self._connection, self._timer)
+
+    def listen(self, source: Observable[Event], scheduler: abc.SchedulerBase | None = None) -> None:
+        """Listen to a connection."""
+        slot = self._connect()
+        slot.disposable = source.subscribe(
+            self._on_next, self._on_end, lambda: self._on_end(None), scheduler=scheduler or self._clock
+        )
+
+    def _connect(self) -> SingleAssignmentDisposable:
+        """Give up the last connection, and make room for the next, which may end before it is told apart."""
+        slot = SingleAssignmentDisposable()
+        self._connection.disposable = slot
+        return slot
+
+    def _on_next(self, event: Event) -> None:
+        try:
+            events = self._resumer.feed(event)
+        except Exception as error:
+            self._observer.on_error(error)
+            return
+        for passing in events:
+            self._observer.on_next(passing)
+            self._resumer.passed(passing)
+
+    def _on_end(self, error: Exception | None) -> None:
+        self._go(self._resumer.disconnected(error), error)
+
+    def _go(self, move: Move, error: Exception | None) -> None:
+        if move is Move.END or (move is Move.POLL and self._poll is None):
+            self._end(error)
+            return
+        before = self._resumer.tries - 1 if move is Move.REOPEN else self._polls
+        wait = min(self._waits[0] * 2.0 ** min(before, _DOUBLINGS), self._waits[1])
+        self._polls += move is Move.POLL
+        cursor = self._resumer.cursor
+        log.info(
+            "resuming" if move is Move.REOPEN else "polling",
+            response_id=cursor and cursor.response_id,
+            sequence_number=cursor and cursor.sequence_number,
+            attempt=self._resumer.tries,
+            wait=round(wait, 3),
+            error=type(error).__name__ if error is not None else None,
+        )
+        self._timer.disposable = self._clock.schedule_relative(wait, self._open if move is Move.REOPEN else self._ask)
+
+    def _open(self, *_: Any) -> None:
+        cursor = self._resumer.cursor
+        assert cursor is not None
+        self._resumer.reopened()
+        try:
+            source = self._reopen(cursor)
+        except Exception as error:
+            self._observer.on_error(error)
+            return
+        self.listen(source)
+
+    def _ask(self, *_: Any) -> None:
+        cursor = self._resumer.cursor
+        assert cursor is not None
+        assert self._poll is not None
+        try:
+            source = self._poll(cursor.response_id)
+        except Exception as error:
+            self._observer.on_error(error)
+            return
+        slot = self._connect()
+        slot.disposable = source.pipe(rx.first()).subscribe(
+            self._on_response, lambda error: self._go(self._resumer.not_polled(error), error), scheduler=self._clock
+        )
+
+    def _on_response(self, response: Response) -> None:
+        events = self._resumer.polled(response)
+        if events is None:
+            self._go(Move.POLL, None)
+            return
+        for event in events:
+            self._observer.on_next(event)
+        self._observer.on_completed()
+
+    def _end(self, error: Exception | None) -> None:
+        for event in self._resumer.end():
+            self._observer.on_next(event)
+        told = self._resumer.give_up(error)
+        if told is None:
+            self._observer.on_completed()
+        else:
+            self._observer.on_error(told)
