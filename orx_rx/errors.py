@@ -185,6 +185,11 @@ def status_error(status: int) -> type[StatusError]:
     return STATUS_ERRORS.get(status, ServerFault if status >= 500 else StatusError)
 
 
+def may_pass(status: int) -> bool:
+    """Say whether the same request may meet another HTTP status later."""
+    return status in (408, 409, 429) or status >= 500
+
+
 class ProtocolError(OrxError):
     """Raised when what came is not the protocol."""
 

@@ -14,7 +14,7 @@ from reactivex import Observable
 from reactivex.disposable import SerialDisposable, SingleAssignmentDisposable
 from reactivex.scheduler import CurrentThreadScheduler
 
-from orx_rx.errors import ConnectFailed, StatusError, StreamTimeout
+from orx_rx.errors import ConnectFailed, StatusError, StreamTimeout, may_pass
 from orx_rx.reporting import log
 from orx_rx.step import clock_of
 
@@ -25,7 +25,6 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-_RETRYABLE = frozenset({408, 409, 429})
 _HOPELESS = frozenset({"insufficient_quota", "credit_balance_exhausted"})
 
 
@@ -90,7 +89,7 @@ def may_retry(error: Exception) -> bool:
         told = error.headers.get("x-should-retry")
         if told in ("true", "false"):
             return told == "true"
-        return error.status in _RETRYABLE or error.status >= 500
+        return may_pass(error.status)
     return isinstance(error, ConnectFailed) or (isinstance(error, StreamTimeout) and error.clock == "connect")
 
 

@@ -18,6 +18,7 @@ from orx_rx.errors import (
     StreamInterrupted,
     TransportError,
     Unauthorized,
+    may_pass,
 )
 from orx_rx.models.lifecycle_events import ResponseEvent, TerminalEvent
 from orx_rx.models.stream_events import KeepaliveEvent, ResponseErrorEvent, StreamEnd
@@ -167,7 +168,7 @@ class Resumer:
         if not self._again or not isinstance(error, OrxError):
             return False
         if isinstance(error, StatusError):
-            return error.status not in (408, 409, 429) and error.status < 500
+            return not may_pass(error.status)
         return isinstance(error, ProtocolError) and not self._joined  # once it goes on, it is a stream that is wrong
 
     def _try_again(self) -> bool:
