@@ -24,7 +24,7 @@ from orx_rx.models.response import Response
 from orx_rx.models.text_events import ResponseOutputTextAnnotationAddedEvent
 from orx_rx.protocol.channels import CHANNELS, DELTA_CHANNELS, DONE_CHANNELS, ByClass, Channel, part_channel
 from orx_rx.protocol.cursor import REPEATABLE, Cursor
-from orx_rx.protocol.holding import Grown, Held, contents, fill, item_named, overlay, said_of
+from orx_rx.protocol.holding import Grown, Held, contents, fill, item_named, names_of, overlay, said_of
 from orx_rx.protocol.violations import Judge
 
 if TYPE_CHECKING:
@@ -394,11 +394,11 @@ class Accumulator:
             for index, held in self._held.items()
             for item in (held.added, held.done)
             if item is not None
-            for name in _names(item)
+            for name in names_of(item)
         }
         matches: dict[int, int] = {}
         for place, item in enumerate(output):
-            found = next((names[name] for name in _names(item) if name in names), None)
+            found = next((names[name] for name in names_of(item) if name in names), None)
             if found is not None and found not in matches.values():
                 matches[place] = found
         order = sorted(self._held)
@@ -446,12 +446,6 @@ _SEVERITY: Mapping[str, int] = {"completed": 1, "incomplete": 2, "cancelled": 3,
 
 def _severity(status: str) -> int:
     return _SEVERITY.get(status, 0)
-
-
-def _names(item: Item) -> list[tuple[str, str]]:
-    """List what an item is known by; with the type, because a call and its output have the same `call_id`."""
-    names: tuple[object, ...] = (item.id, getattr(item, "call_id", None))
-    return [(item.type, name) for name in names if name and isinstance(name, str)]
 
 
 _STATUSES: Mapping[str, str] = {"partial_image": "generating"}

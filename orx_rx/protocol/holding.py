@@ -116,6 +116,12 @@ def emptied(item: Item) -> Item:
     return item.model_copy(update=update)
 
 
+def names_of(item: Item) -> list[tuple[str, str]]:
+    """List what an item is known by; with the type, because a call and its output have the same `call_id`."""
+    names: tuple[object, ...] = (item.id, getattr(item, "call_id", None))
+    return [(item.type, name) for name in names if name and isinstance(name, str)]
+
+
 def item_named(kind: str) -> Item:
     """Make an item that was never added: nothing is known of it but its kind."""
     return ITEM_CLASSES.get(kind, UnknownItem)(type=kind or "unknown")

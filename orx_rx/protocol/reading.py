@@ -13,6 +13,7 @@ from orx_rx.models.lifecycle_events import TerminalEvent
 from orx_rx.models.parse import problems
 from orx_rx.models.response import Response
 from orx_rx.protocol.channels import DELTA_CHANNELS, ByClass, Channel
+from orx_rx.protocol.holding import names_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -80,24 +81,18 @@ class ItemReader:
 
     def _not_done(self, output: Sequence[Item]) -> Sequence[Item]:
         """Find what was not done: items are the same if they share a name; the names may rotate, so else by type."""
-        done = {name for item in self._done.values() for name in _names(item)}
-        listed = {name for item in output for name in _names(item)}
-        rotated = [item.type for item in self._done.values() if listed.isdisjoint(_names(item))]
+        done = {name for item in self._done.values() for name in names_of(item)}
+        listed = {name for item in output for name in names_of(item)}
+        rotated = [item.type for item in self._done.values() if listed.isdisjoint(names_of(item))]
         found: list[Item] = []
         for item in output:
-            if not done.isdisjoint(_names(item)):
+            if not done.isdisjoint(names_of(item)):
                 continue
             if item.type in rotated:
                 rotated.remove(item.type)
             else:
                 found.append(item)
         return found
-
-
-def _names(item: Item) -> set[tuple[str, str]]:
-    # with the type, because a call and its output have the same call_id
-    names: tuple[object, ...] = (item.id, getattr(item, "call_id", None))
-    return {(item.type, name) for name in names if isinstance(name, str) and name}
 
 
 class WholeResponse:
