@@ -9,9 +9,9 @@ from reactivex import operators as rx
 from reactivex.disposable import CompositeDisposable, SerialDisposable, SingleAssignmentDisposable
 from reactivex.scheduler import CurrentThreadScheduler
 
-from orx_rx.protocol.resume import Move, Resumer
+from orx_rx.protocol.resume import MAX_QUEUED, Move, Resumer
 from orx_rx.protocol.violations import DEFAULT, Profile
-from orx_rx.reporting import judges, log
+from orx_rx.reporting import Attempt, announce, judges
 from orx_rx.step import clock_of
 
 if TYPE_CHECKING:
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from orx_rx.models.event_base import Event
     from orx_rx.models.response import Response
     from orx_rx.protocol.cursor import Cursor
-    from orx_rx.reporting import ViolationListener
+    from orx_rx.reporting import AttemptListener, ViolationListener
     from orx_rx.step import Operator
 
 
@@ -31,11 +31,14 @@ def resume_on_disconnect(
     *,
     poll: Callable[[str], Observable[Response]] | None = None,
     cursor: Cursor | None = None,
+    rebuild: bool = False,
     attempts: int = 5,
     wait: float = 0.5,
     longest_wait: float = 8.0,
+    max_queued: float = MAX_QUEUED,
     profile: Profile = DEFAULT,
     on_violation: ViolationListener | None = None,
+    on_attempt: AttemptListener | None = None,
     scheduler: abc.SchedulerBase | None = None,
 ) -> Operator[Event, Event]:
     """Go on where the stream of a background response broke off.
@@ -47,6 +50,8 @@ def resume_on_disconnect(
 
     When the server refuses to stream the rest (the response expired, was not stored, or is finished and comes as JSON)
     the response is polled until it is final, and the events that are missing are made from it, marked `is_synthetic`.
+    It is asked for as a whole, too, when a stream that was opened again ends with nothing in it, as that of a cancelled
+    response does. Behind a cursor without a snapshot nobody knows what is missing: only the terminal is made.
 
     ::
 
@@ -59,21 +64,29 @@ def resume_on_disconnect(
     Args:
         reopen: Given the cursor, opens the stream behind it again.
         poll: Given the id of the response, gets it as a whole; without it a refusal ends the stream.
-        cursor: Where the source itself goes on, when it is the rest of a stream already.
+        cursor: Up to where the response was handed on before, when the source does not create it but goes on behind
+            that place.
+        rebuild: Whether the source begins at the beginning nevertheless; what was handed on before the cursor is
+            passed on too, and is for whoever rebuilds a snapshot.
         attempts: How often to try again without progress, at most.
         wait: The wait before the first attempt, in seconds; it doubles with every one.
         longest_wait: The longest wait, in seconds.
+        max_queued: How long a response that is polled may stay queued, in seconds; an hour by default.
         profile: What each violation costs.
         on_violation: A function or an observer that hears of every reported violation.
+        on_attempt: Hears of every attempt to resume or to poll, before the wait.
         scheduler: Keeps the time; by default that of the subscriber, else the running event loop, else this thread.
 
     Raises:
         ValueError: A number is negative.
-        SequenceViolation: To the subscriber, when the server leaves a gap behind the cursor.
+        SequenceViolation: To the subscriber, when the server leaves a gap behind the cursor, or the cursor is ahead of
+            the stream.
+        StreamTimeout: To the subscriber, when the response stays queued for too long.
         StreamInterrupted: To the subscriber, when the server refuses to go on.
         OrxError: To the subscriber, whatever the stream ended with, when it cannot be resumed or attempts run out.
     """
-    for name, value in (("attempts", attempts), ("wait", wait), ("longest_wait", longest_wait)):
+    numbers = {"attempts": attempts, "wait": wait, "longest_wait": longest_wait, "max_queued": max_queued}
+    for name, value in numbers.items():
         if not value >= 0:
             raise ValueError(f"expected {name} of at least 0, got {value}")
     new_judge = judges(profile, on_violation)
@@ -82,9 +95,15 @@ def resume_on_disconnect(
         def subscribe(
             observer: abc.ObserverBase[Event], subscriber_scheduler: abc.SchedulerBase | None = None
         ) -> abc.DisposableBase:
-            resumer = Resumer(attempts, new_judge(), cursor)
+            resumer = Resumer(
+                attempts, new_judge(), cursor, rebuild=rebuild, polls=poll is not None, max_queued=max_queued
+            )
             clock = clock_of(scheduler, subscriber_scheduler) or CurrentThreadScheduler.singleton()
-            resuming = _Resuming(observer, resumer, reopen, poll, (wait, longest_wait), clock)
+
+            def open_at(place: Cursor | None) -> Observable[Event]:
+                return source if place is None else reopen(place)
+
+            resuming = _Resuming(observer, resumer, open_at, poll, (wait, longest_wait), clock, on_attempt)
             resuming.listen(source, subscriber_scheduler)
             return resuming.subscription
 
@@ -104,10 +123,11 @@ class _Resuming:
         self,
         observer: abc.ObserverBase[Event],
         resumer: Resumer,
-        reopen: Callable[[Cursor], Observable[Event]],
+        reopen: Callable[[Cursor | None], Observable[Event]],
         poll: Callable[[str], Observable[Response]] | None,
         waits: tuple[float, float],
         clock: abc.SchedulerBase,
+        on_attempt: AttemptListener | None,
     ) -> None:
         self._observer = observer
         self._resumer = resumer
@@ -115,6 +135,7 @@ class _Resuming:
         self._poll = poll
         self._waits = waits
         self._clock = clock
+        self._listener = on_attempt
         self._polls = 0
         self._connection = SerialDisposable()
         self._timer = SerialDisposable()
@@ -147,40 +168,34 @@ class _Resuming:
         self._go(self._resumer.disconnected(error), error)
 
     def _go(self, move: Move, error: Exception | None) -> None:
-        if move is Move.END or (move is Move.POLL and self._poll is None):
+        if move is Move.END:
             self._end(error)
             return
-        before = self._resumer.tries - 1 if move is Move.REOPEN else self._polls
-        wait = min(self._waits[0] * 2.0 ** min(before, _DOUBLINGS), self._waits[1])
         self._polls += move is Move.POLL
+        number = self._resumer.tries if move is Move.REOPEN else self._polls
+        wait = min(self._waits[0] * 2.0 ** min(number - 1, _DOUBLINGS), self._waits[1])
         cursor = self._resumer.cursor
-        log.info(
-            "resuming" if move is Move.REOPEN else "polling",
-            response_id=cursor and cursor.response_id,
+        announce(
+            Attempt("resume" if move is Move.REOPEN else "poll", number, wait, error),
+            self._listener,
+            response_id=self._resumer.response_id,
             sequence_number=cursor and cursor.sequence_number,
-            attempt=self._resumer.tries,
-            wait=round(wait, 3),
-            error=type(error).__name__ if error is not None else None,
         )
         self._timer.disposable = self._clock.schedule_relative(wait, self._open if move is Move.REOPEN else self._ask)
 
     def _open(self, *_: Any) -> None:
-        cursor = self._resumer.cursor
-        assert cursor is not None
         self._resumer.reopened()
         try:
-            source = self._reopen(cursor)
+            source = self._reopen(self._resumer.cursor)
         except Exception as error:
             self._observer.on_error(error)
             return
         self.listen(source)
 
     def _ask(self, *_: Any) -> None:
-        cursor = self._resumer.cursor
-        assert cursor is not None
         assert self._poll is not None
         try:
-            source = self._poll(cursor.response_id)
+            source = self._poll(self._resumer.response_id)
         except Exception as error:
             self._observer.on_error(error)
             return
@@ -190,11 +205,15 @@ class _Resuming:
         )
 
     def _on_response(self, response: Response) -> None:
-        events = self._resumer.polled(response)
-        if events is None:
-            self._go(Move.POLL, None)
+        try:
+            rest = self._resumer.polled(response, self._clock.to_seconds(self._clock.now))
+        except Exception as error:
+            self._observer.on_error(error)
             return
-        for event in events:
+        if isinstance(rest, Move):
+            self._go(rest, None)
+            return
+        for event in rest:
             self._observer.on_next(event)
         self._observer.on_completed()
 

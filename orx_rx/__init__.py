@@ -34,10 +34,11 @@ from orx_rx.errors import (
     Unauthorized,
     Unprocessable,
 )
-from orx_rx.http import Attempt, Client, Retry, Timeouts, sse_chunks
+from orx_rx.http import Client, Retry, Timeouts, sse_chunks
 from orx_rx.protocol.accumulator import Accumulator
 from orx_rx.protocol.cursor import Cursor
 from orx_rx.protocol.violations import DEFAULT, RULES, STRICT, Judge, Profile, Rule, Violation
+from orx_rx.reporting import Attempt
 from orx_rx.step import Operator, Step, lift
 from orx_rx.wire import Frame, FrameParser, encode_frame
 

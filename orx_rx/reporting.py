@@ -10,7 +10,9 @@ from __future__ import annotations
 import logging
 import sys
 from asyncio import CancelledError
-from typing import TYPE_CHECKING, Any, cast
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, cast
 
 import structlog
 
@@ -18,8 +20,6 @@ from orx_rx.protocol.violations import DEFAULT, Judge, Profile, Violation
 from orx_rx.step import current_loop
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from reactivex import abc
     from structlog.typing import EventDict
 
@@ -51,6 +51,45 @@ log: structlog.stdlib.BoundLogger = structlog.wrap_logger(
     cache_logger_on_first_use=True,
 )
 """The logger of the library."""
+
+
+@dataclass(frozen=True, slots=True)
+class Attempt:
+    """A try that is about to be made because the last one failed.
+
+    Attributes:
+        kind: What is tried: to `retry` the request, which nobody has answered; to `resume` the stream of a background
+            response; or to `poll` the response as a whole.
+        number: Which one it is in a row, from 1.
+        delay: How long to wait before, in seconds.
+        error: What became of the last one; None where it ended without an error and too early.
+    """
+
+    kind: Literal["retry", "resume", "poll"]
+    number: int
+    delay: float
+    error: Exception | None
+
+
+AttemptListener: TypeAlias = Callable[[Attempt], object]
+"""Who hears of attempts."""
+
+
+def announce(attempt: Attempt, listener: AttemptListener | None, **fields: object) -> None:
+    """Log an attempt, and tell whoever listens; what that raises is logged and harms nobody.
+
+    Args:
+        attempt: The attempt.
+        listener: Hears of it.
+        fields: What else to log.
+    """
+    error = None if attempt.error is None else type(attempt.error).__name__
+    log.info(attempt.kind, attempt=attempt.number, wait=round(attempt.delay, 3), error=error, **fields)
+    if listener is not None:
+        try:
+            listener(attempt)
+        except Exception as raised:
+            log.error("a listener to attempts raised", error=type(raised).__name__, exc_info=raised)
 
 
 def unheard(error: BaseException) -> None:

@@ -41,8 +41,9 @@ from orx_rx.protocol.accumulator import Accumulator
 from orx_rx.protocol.channels import CHANNELS, DELTA_CHANNELS
 from orx_rx.protocol.completion import completion
 from orx_rx.protocol.cursor import Cursor
-from orx_rx.protocol.resume import FINAL, Move, Resumer
+from orx_rx.protocol.resume import FINAL, Behind, Move, Resumer
 from orx_rx.protocol.violations import DEFAULT, QUIET, STRICT, Judge, Profile, Violation
+from orx_rx.reporting import Attempt
 from orx_rx.simulator import Script, play, request_of, scenario_for
 from tests import chain
 from tests.marbles import at, cold, draw
@@ -86,6 +87,11 @@ def fed(*events: Event, attempts: int = 5, cursor: Cursor | None = None) -> Resu
     return resumer
 
 
+def made(rest: Sequence[Event] | Move) -> Sequence[Event]:
+    assert not isinstance(rest, Move)
+    return rest
+
+
 def hello(**fields: Any) -> list[Event]:
     return chain.events(*chain.hello(**fields))
 
@@ -94,6 +100,8 @@ UNSTORED = hello(background=True, store=False)
 UNNUMBERED = chain.events(
     chain.created(background=True) | {"sequence_number": None}, chain.added() | {"sequence_number": None}
 )
+RUNNING = Response(id="resp_a", status="in_progress")
+QUEUED = Response(id="resp_a", status="queued")
 REPORTED = chain.events(chain.created(background=True), chain.failing())
 
 ENDINGS: Sequence[tuple[str, Sequence[Event], Exception | None, Move]] = [
@@ -106,7 +114,7 @@ ENDINGS: Sequence[tuple[str, Sequence[Event], Exception | None, Move]] = [
     ("in the foreground", hello()[:3], LOST, Move.END),
     ("background false", hello(background=False)[:3], LOST, Move.END),
     ("not stored", UNSTORED[:3], LOST, Move.END),
-    ("without numbers", UNNUMBERED, LOST, Move.END),
+    ("without numbers", UNNUMBERED, LOST, Move.POLL),
     ("after an error event", REPORTED, LOST, Move.END),
     ("after an error event, cleanly", REPORTED, None, Move.END),
     ("after the terminal", STREAM, None, Move.END),
@@ -126,7 +134,7 @@ def test_only_what_ended_too_early_and_goes_on_elsewhere_is_resumed(
 
 
 ANSWERS: Sequence[tuple[Exception | None, Move, bool | None]] = [
-    (None, Move.REOPEN, None),
+    (None, Move.POLL, None),  # nothing more to stream
     (LOST, Move.REOPEN, None),
     (ConnectFailed("expected a connection, got none"), Move.REOPEN, None),
     (status(408), Move.REOPEN, True),
@@ -196,7 +204,7 @@ def test_polling_counts_attempts_that_failed_in_a_row() -> None:
     assert resumer.disconnected(status(404)) is Move.POLL
     for _ in range(3):
         assert [resumer.not_polled(LOST), resumer.not_polled(status(503))] == [Move.POLL, Move.POLL]
-        assert resumer.polled(running) is None
+        assert resumer.polled(running) is Move.POLL
     assert [resumer.not_polled(LOST) for _ in range(3)] == [Move.POLL, Move.POLL, Move.END]
 
 
@@ -204,6 +212,7 @@ def test_polling_counts_attempts_that_failed_in_a_row() -> None:
 def test_a_poll_that_is_refused_ends_it(error: Exception) -> None:
     resumer = fed(*STREAM[:3])
     resumer.reopened()
+    assert resumer.disconnected(status(400)) is Move.POLL
     assert resumer.not_polled(error) is Move.END
 
 
@@ -272,14 +281,112 @@ def test_a_cursor_is_a_place_to_begin_at() -> None:
 
 
 def test_what_is_made_is_numbered_behind_the_cursor_even_without_a_snapshot() -> None:
-    events = Resumer(cursor=Cursor("resp_a", 7)).polled(final_of(STREAM))
-    assert events is not None
-    assert events[0].sequence_number == 8
+    # and only the end is made, because nobody knows what was handed on
+    (event,) = made(Resumer(cursor=Cursor("resp_a", 7)).polled(final_of(STREAM)))
+    assert (event.sequence_number, event.is_synthetic) == (8, True)
+    assert isinstance(event, TerminalEvent)
 
 
 @pytest.mark.parametrize("state", ["queued", "in_progress", None, "later"])
 def test_a_response_that_is_not_final_gives_nothing(state: str | None) -> None:
-    assert fed(*STREAM[:3]).polled(Response(id="resp_a", status=state)) is None
+    assert isinstance(fed(*STREAM[:3]).polled(Response(id="resp_a", status=state)), Move)
+
+
+def test_what_came_without_numbers_is_completed_without() -> None:
+    rest = made(fed(*UNNUMBERED).polled(final_of(STREAM)))
+    assert rest
+    assert {event.sequence_number for event in rest} == {None}
+    assert texts(rest) == texts(STREAM)
+
+
+def test_a_stream_with_nothing_in_it_is_asked_about_once_each_time() -> None:
+    resumer = fed(*STREAM[:3], attempts=2)
+    assert resumer.disconnected(None) is Move.REOPEN  # the connection that created it said more than nothing
+    resumer.reopened()
+    assert resumer.disconnected(None) is Move.POLL
+    assert resumer.polled(RUNNING) is Move.REOPEN
+    resumer.reopened()
+    assert resumer.disconnected(None) is Move.POLL
+    assert resumer.not_polled(status(404)) is Move.END
+    without = Resumer(2, polls=False, cursor=Cursor("resp_a", 2))
+    assert [without.disconnected(None) for _ in range(3)] == [Move.REOPEN, Move.REOPEN, Move.END]
+
+
+@pytest.mark.parametrize("snapshot", [True, False])
+def test_only_what_is_known_to_be_missing_is_made(snapshot: bool) -> None:
+    so_far = Accumulator(Judge(QUIET))
+    for event in STREAM[:4]:
+        so_far.feed(event)
+    cursor = Cursor("resp_a", 3, so_far.response if snapshot else None)
+    behind, again = Resumer(cursor=cursor), Resumer(cursor=cursor, rebuild=True)
+    rest = made(behind.polled(final_of(STREAM)))
+    assert len(rest) > 1 if snapshot else [event.sequence_number for event in rest] == [4]
+    # while it rebuilds, the subscriber has heard less than what the cursor says it knows
+    (end,) = made(again.polled(final_of(STREAM)))
+    assert (type(end), end.sequence_number) == (type(STREAM[-1]), 4)
+
+
+def test_a_stream_that_is_rebuilt_begins_again_until_it_has_begun() -> None:
+    resumer = Resumer(cursor=Cursor("resp_a", 2), rebuild=True)
+    for refusal, move in ((LOST, Move.REOPEN), (status(503), Move.REOPEN), (status(400), Move.POLL)):
+        assert resumer.disconnected(refusal) is move
+        assert resumer.cursor is None
+        resumer.reopened()
+    resumer = Resumer(cursor=Cursor("resp_a", 2), rebuild=True)
+    for event in STREAM[:2]:
+        resumer.passed(*resumer.feed(event))
+    assert (resumer.disconnected(LOST), resumer.cursor) == (Move.REOPEN, Cursor("resp_a", 1))
+    for event in STREAM[2:5]:
+        resumer.passed(*resumer.feed(event))
+    assert texts([*STREAM[:5], *made(resumer.polled(final_of(STREAM)))]) == texts(STREAM)
+
+
+@pytest.mark.parametrize("ahead", [len(STREAM), 999])
+def test_a_cursor_ahead_of_the_stream_is_an_error(ahead: int) -> None:
+    cursor = Cursor("resp_a", ahead)
+    for step in (Resumer(cursor=cursor), Behind(cursor)):
+        assert [list(step.feed(event)) for event in STREAM[:-1]] == [[]] * (len(STREAM) - 1)
+        with pytest.raises(
+            SequenceViolation, match=f"at most {len(STREAM) - 1}, the last event, got {ahead}"
+        ) as caught:
+            step.feed(STREAM[-1])
+        assert caught.value.violations[-1].code == "cursor_ahead"
+
+
+def test_who_knows_everything_hears_the_end_again() -> None:
+    cursor = Cursor("resp_a", len(STREAM) - 1)
+    for step in (Resumer(cursor=cursor), Behind(cursor)):
+        assert [event for each in STREAM for event in step.feed(each)] == [STREAM[-1]]
+
+
+def test_a_stream_of_another_response_behind_a_cursor_is_told() -> None:
+    reported: list[Violation] = []
+    resumer = Resumer(cursor=Cursor("resp_b", 2), judge=Judge(DEFAULT, reported.append))
+    for event in STREAM:
+        for passing in resumer.feed(event):
+            resumer.passed(passing)
+    assert {violation.code for violation in reported} == {"response_id_changed"}
+    assert reported[0].message == "expected response 'resp_b', got 'resp_a'"
+
+
+def test_an_interruption_before_the_cursor_keeps_the_cursor() -> None:
+    behind = Behind(Cursor("resp_a", 7))
+    for found, kept in ((Cursor("resp_a", 3), 7), (None, 7), (Cursor("resp_a", 9), 9)):
+        error = StreamInterrupted("expected more, got nothing", cursor=found, resumable=True)
+        with pytest.raises(StreamInterrupted):
+            behind.fail(error)
+        assert error.cursor == Cursor("resp_a", kept)
+
+
+def test_a_response_that_stays_queued_is_given_up() -> None:
+    resumer = Resumer(cursor=Cursor("resp_a", 2), max_queued=10)
+    assert resumer.disconnected(status(400)) is Move.POLL
+    answers = [(QUEUED, 100), (QUEUED, 109), (RUNNING, 110), (QUEUED, 120), (QUEUED, 129.9), (RUNNING, 900)]
+    assert [resumer.polled(response, now) for response, now in answers] == [Move.POLL] * len(answers)
+    resumer.polled(QUEUED, 1_000)
+    with pytest.raises(StreamTimeout) as caught:
+        resumer.polled(QUEUED, 1_010)
+    assert (caught.value.clock, caught.value.seconds) == ("progress", 10)
 
 
 # completion
@@ -598,7 +705,7 @@ def test_the_wait_doubles_up_to_the_longest() -> None:
 
 @pytest.mark.parametrize(("error", "cause"), [(LOST, LOST), (None, None), (status(503), ...)])
 def test_when_attempts_run_out_the_stream_is_interrupted_and_says_where(error: Exception | None, cause: Any) -> None:
-    server = Server(STREAM, [Way(3, LOST), Way(0, error)])
+    server = Server(STREAM, [Way(3, LOST), Way(0, error)], [RUNNING])
     listener, _ = listen(server, attempts=3)
     interrupted = interruption(listener)
     assert (interrupted.cursor, interrupted.resumable) == (Cursor("resp_a", 2), True)
@@ -706,10 +813,52 @@ def test_unauthorized_is_not_polled() -> None:
     assert (error.resumable, server.polled) == (False, [])
 
 
+@pytest.mark.parametrize(("name", "cut"), CUTS)
+def test_a_response_that_was_cancelled_elsewhere_ends_with_what_there_is(name: str, cut: int) -> None:
+    stream = STREAMS[name]
+    cancelled = final_of(stream).model_copy(update={"status": "cancelled", "output": []})
+    server = Server(stream, [Way(cut, None), Way(0, None)], [cancelled])
+    listener, _ = listen(server)
+    assert (listener.heard[:cut], listener.ends) == (stream[:cut], [None])
+    assert (len(server.asked), len(server.polled)) == (1, 1)
+    assert isinstance(listener.heard[-1], ResponseIncompleteEvent)
+    assert listener.heard[-1].response.status == "cancelled"
+
+
+def test_a_response_that_runs_on_is_streamed_on_after_an_empty_stream() -> None:
+    server = Server(STREAM, [Way(3, None), Way(0, None), Way(2, None), Way(0, None), Way()], [RUNNING])
+    listener, codes = listen(server, TELLING, attempts=2)
+    assert (listener.heard, listener.ends, codes) == (STREAM, [None], [])
+    assert ([number for _, number in server.asked], len(server.polled)) == ([2, 2, 4, 4], 2)
+
+
+def test_a_response_that_stays_queued_is_an_error_in_the_end() -> None:
+    server = Server(STREAM, [Way(1, LOST), Way(0, status(400))], [QUEUED])
+    listener, _ = listen(server, max_queued=60)
+    error = interruption(listener)
+    assert isinstance(error.__cause__, StreamTimeout)
+    assert (error.cursor, error.resumable) == (Cursor("resp_a", 0), True)
+    assert 60 <= server.polled[-1] - server.polled[0] < 75
+
+
+def test_a_listener_hears_of_every_attempt() -> None:
+    heard: list[Attempt] = []
+    refusal = status(400)
+    server = Server(STREAM, [Way(3, LOST), Way(0, LOST), Way(0, refusal)], [RUNNING, LOST, final_of(STREAM)])
+    listen(server, on_attempt=heard.append)
+    assert heard == [
+        Attempt("resume", 1, 0.5, LOST),
+        Attempt("resume", 2, 1.0, LOST),
+        Attempt("poll", 1, 0.5, refusal),
+        Attempt("poll", 2, 1.0, None),
+        Attempt("poll", 3, 2.0, LOST),
+    ]
+
+
 # options and edges
 
 
-@pytest.mark.parametrize("name", ["attempts", "wait", "longest_wait"])
+@pytest.mark.parametrize("name", ["attempts", "wait", "longest_wait", "max_queued"])
 @pytest.mark.parametrize("value", [-1, float("nan")])
 def test_a_negative_number_is_refused(name: str, value: float) -> None:
     options: dict[str, Any] = {name: value}

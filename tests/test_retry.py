@@ -25,7 +25,8 @@ from orx_rx import (
     StreamTimeout,
     final_response,
 )
-from orx_rx.http.retry import Attempt, Retry, backoff, may_retry, retried
+from orx_rx.http.retry import Retry, backoff, may_retry, retried
+from orx_rx.reporting import Attempt
 from orx_rx.simulator import Fault, Simulator
 from tests.chain import hello, sse
 from tests.servers import (
@@ -294,7 +295,7 @@ def test_a_listener_hears_of_every_attempt_before_the_wait() -> None:
     scheduler.start(
         lambda: retried(source, HALVES, on_attempt=lambda a: heard.append((scheduler.clock, a)), scheduler=scheduler)
     )
-    assert heard == [(210, Attempt(1, 20, errors[0])), (240, Attempt(2, 30, errors[1]))]
+    assert heard == [(210, Attempt("retry", 1, 20, errors[0])), (240, Attempt("retry", 2, 30, errors[1]))]
 
 
 def test_a_listener_that_raises_harms_nobody(caplog: pytest.LogCaptureFixture) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import re
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from importlib.metadata import PackageNotFoundError, version
@@ -16,25 +17,26 @@ from uuid import uuid4
 import aiohttp
 from pydantic import SecretStr
 from reactivex import Observable
-from reactivex import operators as rx
 from reactivex.disposable import Disposable
 
 from orx_rx import operators as ops
 from orx_rx.aio import iterate
 from orx_rx.errors import BadRequest, Conflict, ConnectFailed, ConnectionLost, OrxError
-from orx_rx.http.retry import Attempt, Retry, retried
+from orx_rx.http.leaving import cancelled_on_dispose
+from orx_rx.http.retry import Retry, retried
 from orx_rx.http.source import JSON, body_chunks, sse_chunks, to_json
-from orx_rx.http.timeouts import Timeouts, watch_events
+from orx_rx.http.timeouts import Timeouts, running_loop, watch_events
 from orx_rx.models.base import to_wire
 from orx_rx.protocol.accumulator import Accumulator
+from orx_rx.protocol.cursor import Cursor
 from orx_rx.protocol.decoding import Decoder
 from orx_rx.protocol.lifecycle import LifecycleGuard
 from orx_rx.protocol.reading import WholeResponse
-from orx_rx.protocol.resume import FINAL
+from orx_rx.protocol.resume import FINAL, MAX_QUEUED, Behind
 from orx_rx.protocol.sequence import SequenceChecker
 from orx_rx.protocol.violations import DEFAULT, Profile
 from orx_rx.reporting import judges, log
-from orx_rx.step import lift, lift_settling
+from orx_rx.step import current_loop, lift, lift_settling
 from orx_rx.wire import DEFAULT_MAX_FRAME_BYTES
 
 if TYPE_CHECKING:
@@ -45,12 +47,12 @@ if TYPE_CHECKING:
 
     from orx_rx.models.event_base import Event
     from orx_rx.models.response import Response
-    from orx_rx.protocol.cursor import Cursor
-    from orx_rx.reporting import ViolationListener
+    from orx_rx.reporting import AttemptListener, ViolationListener
 
 T = TypeVar("T")
 
 _BLANK = re.compile(r"[\s\x00-\x1f\x7f]")
+_PATIENCE = 10.0  # seconds that closing waits for responses to be cancelled
 _OPENAI = "https://api.openai.com/v1"
 
 
@@ -95,6 +97,7 @@ class Client:
         self._timeouts = timeouts or Timeouts()
         self._retry = retry or Retry()
         self._live: dict[abc.ObserverBase[Any], abc.DisposableBase] = {}
+        self._cancels: set[asyncio.Task[None]] = set()  # requests that nobody awaits
         self._closed = False
 
     def __repr__(self) -> str:
@@ -122,6 +125,8 @@ class Client:
 
     async def aclose(self) -> None:
         """End every stream that still runs with a `ConnectionLost`, and close the session if it is the client's own."""
+        if self._cancels:  # while there is a session to send them with
+            await asyncio.wait(self._cancels, timeout=_PATIENCE)
         self._closed = True
         for observer, subscription in list(self._live.items()):
             subscription.dispose()
@@ -139,7 +144,7 @@ class Client:
         *,
         headers: Mapping[str, str] | None = None,
         timeouts: Timeouts | None = None,
-        on_attempt: Callable[[Attempt], object] | None = None,
+        on_attempt: AttemptListener | None = None,
         **request: object,
     ) -> Observable[bytes]:
         """Create a response and read the bytes of its stream, as they come from the socket.
@@ -190,9 +195,10 @@ class Client:
         into: Accumulator | None = None,
         linger: float = 1.0,
         max_frame_bytes: int = DEFAULT_MAX_FRAME_BYTES,
+        cancel_on_dispose: bool = False,
         headers: Mapping[str, str] | None = None,
         timeouts: Timeouts | None = None,
-        on_attempt: Callable[[Attempt], object] | None = None,
+        on_attempt: AttemptListener | None = None,
         scheduler: abc.SchedulerBase | None = None,
         **request: object,
     ) -> Observable[Event]:
@@ -208,23 +214,39 @@ class Client:
             into: An accumulator to use, to look at the response at any moment.
             linger: How long to wait for the end of the connection after the terminal, in seconds.
             max_frame_bytes: The most bytes that a frame may have.
+            cancel_on_dispose: Whether a subscriber that leaves before the terminal cancels the response, which would
+                run to its end in the background otherwise. Closing the client waits until that is sent.
             headers: Headers to send as well.
             timeouts: The clocks, instead of those of the client.
-            on_attempt: Hears of every time that the request is sent again, before the wait.
+            on_attempt: Hears of every attempt to send the request again, to resume the stream or to poll the response,
+                before the wait.
             scheduler: Keeps the time; by default that of the subscriber, else the running event loop.
             **request: The fields of the request, as for `chunks`.
 
         Raises:
             TypeError: As for `chunks`.
-            ValueError: As for `chunks`, or `linger` or `max_frame_bytes` is out of range.
+            ValueError: As for `chunks`, or `linger` or `max_frame_bytes` is out of range, or `cancel_on_dispose` is set
+                for a response in the foreground, which ends with its connection anyway.
             RuntimeError: To the subscriber, when there is no running event loop.
             OrxError: To the subscriber, whatever the source or an operator raises.
         """
+        resumes = request.get("background") is True
+        if cancel_on_dispose and not resumes:
+            raise ValueError("expected background=True with cancel_on_dispose, got a response in the foreground")
         chunks = self.chunks(headers=headers, timeouts=timeouts, on_attempt=on_attempt, **request)
         options = _Options(
-            profile, on_violation, into, linger, max_frame_bytes, headers, timeouts or self._timeouts, scheduler
+            profile,
+            on_violation,
+            into,
+            linger,
+            max_frame_bytes,
+            headers,
+            timeouts or self._timeouts,
+            scheduler,
+            on_attempt,
+            cancel_on_dispose,
         )
-        return self._checked(chunks, options, resumes=request.get("background") is True)
+        return self._checked(chunks, options, resumes=resumes)
 
     def resume(
         self,
@@ -236,8 +258,10 @@ class Client:
         into: Accumulator | None = None,
         linger: float = 1.0,
         max_frame_bytes: int = DEFAULT_MAX_FRAME_BYTES,
+        cancel_on_dispose: bool = False,
         headers: Mapping[str, str] | None = None,
         timeouts: Timeouts | None = None,
+        on_attempt: AttemptListener | None = None,
         scheduler: abc.SchedulerBase | None = None,
     ) -> Observable[Event]:
         """Go on with the stream of a background response behind a cursor, perhaps of another process.
@@ -255,26 +279,36 @@ class Client:
             into: An accumulator to use, to look at the response at any moment.
             linger: How long to wait for the end of the connection after the terminal, in seconds.
             max_frame_bytes: The most bytes that a frame may have.
+            cancel_on_dispose: Whether a subscriber that leaves before the terminal cancels the response.
             headers: Headers to send as well.
             timeouts: The clocks, instead of those of the client.
+            on_attempt: Hears of every attempt to resume the stream or to poll the response, before the wait.
             scheduler: Keeps the time; by default that of the subscriber, else the running event loop.
 
         Raises:
+            TypeError: It is no cursor.
             ValueError: The snapshot of the cursor is that of a response that was not created in the background.
             OrxError: To the subscriber, as for `events`.
         """
+        if not isinstance(cursor, Cursor):  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise TypeError(f"expected a cursor, got {type(cursor).__name__}: see Cursor.from_json")
         snapshot = cursor.snapshot
         if snapshot is not None and (snapshot.background is False or snapshot.store is False):
             raise ValueError("expected a cursor of a response created in the background and stored, got another one")
         options = _Options(
-            profile, on_violation, into, linger, max_frame_bytes, headers, timeouts or self._timeouts, scheduler
+            profile,
+            on_violation,
+            into,
+            linger,
+            max_frame_bytes,
+            headers,
+            timeouts or self._timeouts,
+            scheduler,
+            on_attempt,
+            cancel_on_dispose,
         )
-        after = None if rebuild else cursor
-        chunks = self._rest(cursor.response_id, after, options)
-        if rebuild:  # what begins at the beginning has no place yet to resume from
-            chunks = self._tracked(retried(chunks, self._retry))
-        events = self._checked(chunks, options, resumes=True, cursor=after)
-        return events.pipe(rx.filter(partial(_is_behind, cursor))) if rebuild else events
+        chunks = self._rest(cursor.response_id, None if rebuild else cursor, options)
+        return self._checked(chunks, options, resumes=True, cursor=cursor, rebuild=rebuild)
 
     async def retrieve(self, response_id: str) -> Response:
         """Get a response as it stands.
@@ -311,7 +345,13 @@ class Client:
             return response
 
     def _checked(
-        self, chunks: Observable[bytes], options: _Options, *, resumes: bool, cursor: Cursor | None = None
+        self,
+        chunks: Observable[bytes],
+        options: _Options,
+        *,
+        resumes: bool,
+        cursor: Cursor | None = None,
+        rebuild: bool = False,
     ) -> Observable[Event]:
         """Build the canonical chain behind some chunks."""
         ops.lifecycle_guard(linger=options.linger)  # refuses what it cannot wait for, here and not at subscription
@@ -320,8 +360,9 @@ class Client:
         of_stream = watch_events(
             Timeouts(connect=None, first_event=None, idle=None, duration=options.timeouts.duration), options.scheduler
         )
+        place = None if rebuild else cursor
         # behind a cursor nothing can begin with response.created
-        profile = options.profile if cursor is None else options.profile.but(created_not_first="ignore")
+        profile = options.profile if place is None else options.profile.but(created_not_first="ignore")
         new_judge = judges(profile, options.on_violation)
 
         def subscribe(
@@ -335,8 +376,8 @@ class Client:
 
             def accumulator() -> Accumulator:
                 held = options.into or Accumulator(judge)
-                if cursor is not None:
-                    held.restore(cursor)
+                if place is not None:
+                    held.restore(place)
                 elif options.into is not None:
                     held.reset()
                 return held
@@ -347,10 +388,13 @@ class Client:
                     lambda after: events_of(self._rest(after.response_id, after, options)),
                     poll=lambda response_id: self._whole("GET", _path_of(response_id), options.headers),
                     cursor=cursor,
+                    rebuild=rebuild,
                     wait=self._retry.first,
                     longest_wait=self._retry.most,
+                    max_queued=options.timeouts.progress or MAX_QUEUED,
                     profile=options.profile,
                     on_violation=options.on_violation,
+                    on_attempt=options.on_attempt,
                     scheduler=options.scheduler,
                 )
                 # tracked as a whole, so that closing the client ends it instead of resuming
@@ -361,9 +405,37 @@ class Client:
                 lift_settling(lambda: LifecycleGuard(judge), options.linger, options.scheduler),
                 lift(accumulator),
             )
+            if cursor is not None and rebuild:
+                checked = checked.pipe(lift(partial(Behind, cursor, judge)))
+            if options.cancel_on_dispose:
+                checked = cancelled_on_dispose(checked, self._canceller(), cursor.response_id if cursor else "")
             return checked.subscribe(observer, scheduler=subscriber_scheduler)
 
         return Observable(subscribe)
+
+    def _canceller(self) -> Callable[[str], None]:
+        """Make a function that cancels a response, from whatever thread, and does not wait for it."""
+        loop = running_loop()
+
+        async def cancel(response_id: str) -> None:
+            try:
+                await self.cancel(response_id)
+            except OrxError as error:  # nobody is left who could take it
+                log.warning("not cancelled", response_id=response_id, error=type(error).__name__)
+
+        def begin(response_id: str) -> None:
+            task = loop.create_task(cancel(response_id), name="orx_rx cancel")
+            self._cancels.add(task)
+            task.add_done_callback(self._cancels.discard)
+
+        def cancel_soon(response_id: str) -> None:
+            if current_loop() is loop:
+                begin(response_id)
+            else:
+                with suppress(RuntimeError):  # a loop that is closed sends nothing
+                    loop.call_soon_threadsafe(begin, response_id)
+
+        return cancel_soon
 
     def _rest(self, response_id: str, after: Cursor | None, options: _Options) -> Observable[bytes]:
         """Read the stream of a response, from its beginning or behind a cursor."""
@@ -447,6 +519,8 @@ class _Options:
     headers: Mapping[str, str] | None
     timeouts: Timeouts
     scheduler: abc.SchedulerBase | None
+    on_attempt: AttemptListener | None
+    cancel_on_dispose: bool
 
 
 async def _only(observable: Observable[Response]) -> Response:
@@ -456,10 +530,6 @@ async def _only(observable: Observable[Response]) -> Response:
 
 def _path_of(response_id: str) -> str:
     return f"/responses/{quote(response_id, safe='')}"
-
-
-def _is_behind(cursor: Cursor, event: Event) -> bool:
-    return event.sequence_number is None or event.sequence_number > cursor.sequence_number
 
 
 def _setting(name: str) -> str | None:

@@ -15,13 +15,15 @@ from reactivex.disposable import SerialDisposable, SingleAssignmentDisposable
 from reactivex.scheduler import CurrentThreadScheduler
 
 from orx_rx.errors import ConnectFailed, StatusError, StreamTimeout, may_pass
-from orx_rx.reporting import log
+from orx_rx.reporting import Attempt, announce
 from orx_rx.step import clock_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from reactivex import abc
+
+    from orx_rx.reporting import AttemptListener
 
 T = TypeVar("T")
 
@@ -115,26 +117,11 @@ def _asked(headers: Mapping[str, str], now: Callable[[], datetime]) -> float | N
     return max(0.0, (date - now()).total_seconds())
 
 
-@dataclass(frozen=True, slots=True)
-class Attempt:
-    """A request that is about to be sent again.
-
-    Attributes:
-        number: How often it was sent again, this time included.
-        delay: How long to wait before, in seconds.
-        error: What became of the last attempt.
-    """
-
-    number: int
-    delay: float
-    error: Exception
-
-
 def retried(
     source: Observable[T],
     retry: Retry,
     *,
-    on_attempt: Callable[[Attempt], object] | None = None,
+    on_attempt: AttemptListener | None = None,
     scheduler: abc.SchedulerBase | None = None,
 ) -> Observable[T]:
     """Subscribe again to a source that failed before its first element, as often as the rules allow.
@@ -170,14 +157,14 @@ class _Retrying(Generic[T]):
         source: Observable[T],
         observer: abc.ObserverBase[T],
         retry: Retry,
-        on_attempt: Callable[[Attempt], object] | None,
+        on_attempt: AttemptListener | None,
         clock: abc.SchedulerBase,
     ) -> None:
         self.subscription = SerialDisposable()
         self._source = source
         self._observer = observer
         self._retry = retry
-        self._tell = on_attempt
+        self._listener = on_attempt
         self._clock = clock
         self._again = 0
         self._begun = False
@@ -200,10 +187,5 @@ class _Retrying(Generic[T]):
             self._observer.on_error(error)
             return
         self._again += 1
-        log.info("retrying", attempt=self._again, wait=round(delay, 3), error=type(error).__name__)
-        if self._tell is not None:
-            try:
-                self._tell(Attempt(self._again, delay, error))
-            except Exception as raised:
-                log.error("a listener to attempts raised", error=type(raised).__name__, exc_info=raised)
+        announce(Attempt("retry", self._again, delay, error), self._listener)
         self.subscription.disposable = self._clock.schedule_relative(delay, self.connect)

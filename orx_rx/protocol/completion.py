@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from itertools import count
+from itertools import count, repeat
 from typing import TYPE_CHECKING, Any
 
 from orx_rx.models.argument_events import ResponseShellCallCommandAddedEvent
@@ -59,17 +59,35 @@ def completion(so_far: Accumulator, response: Response) -> Sequence[Event]:
         response: The response, in a status that it does not leave again.
     """
     last = so_far.last_sequence_number
-    numbers = count(0 if last is None else last + 1)
+    numbered = last is not None or so_far.response is None  # a stream without numbers goes on without
+    numbers: Iterator[int | None] = count(0 if last is None else last + 1) if numbered else repeat(None)
     made = [
         *(made for index, item in enumerate(response.output or ()) for made in _item(so_far, index, item)),
-        (_TERMINALS[response.status or "incomplete"], {"response": response}),
+        _terminal(response),
     ]
-    return [
-        kind.model_validate({**fields, "sequence_number": next(numbers), "synthetic": True}) for kind, fields in made
-    ]
+    return [_make(kind, fields, number) for (kind, fields), number in zip(made, numbers, strict=False)]
+
+
+def ending(response: Response, number: int) -> Sequence[Event]:
+    """Make the terminal alone, where it is not known what else is missing.
+
+    Args:
+        response: The response, in a status that it does not leave again.
+        number: The number of the terminal.
+    """
+    return [_make(*_terminal(response), number)]
 
 
 _Made = tuple[type["Event"], dict[str, Any]]
+
+
+def _terminal(response: Response) -> _Made:
+    return _TERMINALS[response.status or "incomplete"], {"response": response}
+
+
+def _make(kind: type[Event], fields: Mapping[str, Any], number: int | None) -> Event:
+    numbered = {} if number is None else {"sequence_number": number}
+    return kind.model_validate({**fields, **numbered, "synthetic": True})
 
 
 def _item(so_far: Accumulator, index: int, item: Item) -> Iterator[_Made]:

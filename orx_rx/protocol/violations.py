@@ -84,6 +84,7 @@ _ROWS: tuple[tuple[str, type[OrxError], Verdict, Verdict, str, str], ...] = (
     ("sequence_repeated", _ORDER, "report", "raise", "Open Responses", "no event comes twice"),
     ("sequence_backward", _ORDER, "raise", "raise", "Open Responses", "sequence numbers increase"),
     ("resume_gap", _ORDER, "raise", "raise", "OpenAI", "a resumed stream goes on where it broke off"),
+    ("cursor_ahead", _ORDER, "raise", "raise", "OpenAI", "a stream does not end before the place it is resumed at"),
     # the response
     ("created_not_first", _LIFE, "report", "raise", "OpenAI", "response.created comes first"),
     ("created_twice", _LIFE, "report", "raise", "OpenAI", "response.created comes once"),
