@@ -7,7 +7,7 @@ import os
 import re
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import cache, partial
 from importlib.metadata import PackageNotFoundError, version
 from typing import TYPE_CHECKING, Any, NoReturn, Self, TypeVar
 from urllib.parse import quote, urlsplit
@@ -577,6 +577,7 @@ def _checked_key(key: str | SecretStr | None) -> SecretStr | None:
     return secret
 
 
+@cache
 def _version() -> str:
     try:
         return version("orx-rx")
