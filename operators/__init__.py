@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from orx_rx.operators._accumulate import accumulate
 from orx_rx.operators._decode import decode
+from orx_rx.operators._encode_sse import encode_sse
 from orx_rx.operators._fan_out import fan_out
 from orx_rx.operators._frame import frame
 from orx_rx.operators._items import items
 from orx_rx.operators._lifecycle_guard import lifecycle_guard
+from orx_rx.operators._map_async import map_async
 from orx_rx.operators._of_type import of_type
 from orx_rx.operators._reasoning import reasoning
 from orx_rx.operators._refusals import refusals
@@ -18,10 +20,12 @@ from orx_rx.operators._text import text
 __all__ = [
     "accumulate",
     "decode",
+    "encode_sse",
     "fan_out",
     "frame",
     "items",
     "lifecycle_guard",
+    "map_async",
     "of_type",
     "reasoning",
     "refusals",

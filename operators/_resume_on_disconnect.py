@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from reactivex import Observable
 from reactivex import operators as rx
 from reactivex.disposable import CompositeDisposable, SerialDisposable, SingleAssignmentDisposable
 from reactivex.scheduler import CurrentThreadScheduler
@@ -12,12 +11,12 @@ from reactivex.scheduler import CurrentThreadScheduler
 from orx_rx.protocol.resume import MAX_QUEUED, Move, Resumer
 from orx_rx.protocol.violations import DEFAULT, Profile
 from orx_rx.reporting import Attempt, announce, judges
-from orx_rx.step import clock_of
+from orx_rx.step import Stream, clock_of, stopwatch
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from reactivex import abc
+    from reactivex import Observable, abc
 
     from orx_rx.models.event_base import Event
     from orx_rx.models.response import Response
@@ -107,7 +106,7 @@ def resume_on_disconnect(
             resuming.listen(source, subscriber_scheduler)
             return resuming.subscription
 
-        return Observable(subscribe)
+        return Stream(subscribe)
 
     return operator
 
@@ -135,6 +134,7 @@ class _Resuming:
         self._poll = poll
         self._waits = waits
         self._clock = clock
+        self._now = stopwatch(clock)
         self._listener = on_attempt
         self._polls = 0
         self._connection = SerialDisposable()
@@ -206,7 +206,7 @@ class _Resuming:
 
     def _on_response(self, response: Response) -> None:
         try:
-            rest = self._resumer.polled(response, self._clock.to_seconds(self._clock.now))
+            rest = self._resumer.polled(response, self._now())
         except Exception as error:
             self._observer.on_error(error)
             return

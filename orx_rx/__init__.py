@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from orx_rx import models, operators
 from orx_rx.aio import final_response, iterate
+from orx_rx.bridges import QueueEnd, from_async_iterable, to_queue
 from orx_rx.errors import (
     BadRequest,
     Conflict,
@@ -14,6 +15,7 @@ from orx_rx.errors import (
     FrameDecodeError,
     FrameTooLarge,
     IncompleteOutput,
+    JoinedTooLate,
     LifecycleViolation,
     NotAnEventStream,
     NotFound,
@@ -34,9 +36,10 @@ from orx_rx.errors import (
     Unauthorized,
     Unprocessable,
 )
-from orx_rx.http import Client, Retry, Timeouts, sse_chunks
+from orx_rx.http import Client, Retry, ThreadedClient, Timeouts, sse_chunks
 from orx_rx.protocol.accumulator import Accumulator
 from orx_rx.protocol.cursor import Cursor
+from orx_rx.protocol.encoding import last_event_id
 from orx_rx.protocol.violations import DEFAULT, RULES, STRICT, Judge, Profile, Rule, Violation
 from orx_rx.reporting import Attempt
 from orx_rx.step import Operator, Step, lift
@@ -61,6 +64,7 @@ __all__ = [
     "FrameParser",
     "FrameTooLarge",
     "IncompleteOutput",
+    "JoinedTooLate",
     "Judge",
     "LifecycleViolation",
     "NotAnEventStream",
@@ -71,6 +75,7 @@ __all__ = [
     "OutputParseError",
     "Profile",
     "ProtocolError",
+    "QueueEnd",
     "RateLimited",
     "Refused",
     "Retry",
@@ -83,6 +88,7 @@ __all__ = [
     "Step",
     "StreamInterrupted",
     "StreamTimeout",
+    "ThreadedClient",
     "Timeouts",
     "TransportError",
     "Unauthorized",
@@ -90,9 +96,12 @@ __all__ = [
     "Violation",
     "encode_frame",
     "final_response",
+    "from_async_iterable",
     "iterate",
+    "last_event_id",
     "lift",
     "models",
     "operators",
     "sse_chunks",
+    "to_queue",
 ]

@@ -3,24 +3,24 @@
 from __future__ import annotations
 
 import asyncio
-from collections import deque
-from typing import TYPE_CHECKING, Generic, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Self, TypeVar
 
-from reactivex import abc
 from reactivex.scheduler.eventloop import AsyncIOScheduler
 
 from orx_rx.errors import StreamInterrupted, TransportError
+from orx_rx.flow import wake
+from orx_rx.inbox import Reading, inbox_of
 from orx_rx.models.lifecycle_events import TerminalEvent
 from orx_rx.operators import accumulate
 from orx_rx.protocol.accumulator import Accumulator
 from orx_rx.protocol.violations import QUIET, Judge
-from orx_rx.step import current_loop
 
 if TYPE_CHECKING:
     from types import TracebackType
 
-    from reactivex import Observable
+    from reactivex import Observable, abc
 
+    from orx_rx.inbox import Inbox, Overflow
     from orx_rx.models.event_base import Event
     from orx_rx.models.response import Response
 
@@ -29,7 +29,13 @@ T = TypeVar("T")
 _TURNS = 3  # of the event loop, in which a source that was disposed cancels its request and closes its connection
 
 
-def iterate(observable: Observable[T]) -> Iteration[T]:
+def iterate(
+    observable: Observable[T],
+    *,
+    buffer: int = 256,
+    overflow: Overflow = "pause",
+    resume_at: int | None = None,
+) -> Iteration[T]:
     """Read an observable with `async for`.
 
     It subscribes when the reading begins and disposes when it ends, in whatever way: the last element, an error,
@@ -40,24 +46,43 @@ def iterate(observable: Observable[T]) -> Iteration[T]:
             async for event in reading:
                 ...
 
+    What comes while the reader is busy waits in a buffer, in its order. When the buffer is full, the policy decides:
+
+    - `"pause"`: the source reads no more from its socket until the buffer is down to `resume_at`. Nothing is lost; the
+      buffer holds at most what the last chunk brought beyond its mark. A source that cannot pause, such as a `Subject`,
+      goes on, and the buffer with it.
+    - `"conflate"`: deltas of the same part that wait next to each other become one, however many; if the buffer is full
+      all the same, the source pauses. No text is lost, and the reader has less to do.
+    - `"drop_oldest"`: the oldest element makes room.
+    - `"latest"`: only the newest element waits.
+    - `"fail"`: the reading ends with an error, after the elements that waited.
+
+    The history that a `fan_out` replays when it is joined does not count as long as it is being read.
+
     Args:
-        observable: What to read. What it emits while nobody awaits is kept, in order.
+        observable: What to read.
+        buffer: How many elements may wait, at least 1; with `"latest"` it is always 1.
+        overflow: What happens when more would have to wait.
+        resume_at: At how many waiting elements a pause ends; half of `buffer` by default.
 
     Raises:
+        ValueError: `buffer` is below 1, `overflow` is not one of the policies, or `resume_at` is not below `buffer`.
         RuntimeError: It is read again after its end, or by two tasks at once.
+        ConsumerTooSlow: To the reader, when the policy is `"fail"` and the buffer was full.
     """
-    return Iteration(observable)
+    return Iteration(observable, inbox_of(buffer, overflow, resume_at))
 
 
-class Iteration(Generic[T]):
+class Iteration(Reading[T]):
     """The reading of one observable; made by `iterate`."""
 
     # The subscription leads to the inbox and not to the iteration, so that an iteration that is dropped is collected
     # while the stream runs, and ends it.
 
-    def __init__(self, observable: Observable[T]) -> None:
+    def __init__(self, observable: Observable[T], inbox: Inbox[T]) -> None:
+        self._call = _Call()
+        super().__init__(inbox, self._call.answer)
         self._observable = observable
-        self._inbox = _Inbox[T]()
         self._subscription: abc.DisposableBase | None = None
         self._over = False
 
@@ -72,26 +97,27 @@ class Iteration(Generic[T]):
     async def __anext__(self) -> T:
         """Read the next element."""
         inbox = self._inbox
-        if inbox.awaited is not None:
+        if self._call.is_open:
             raise RuntimeError("expected one task to read an iteration, got a second one")
         if self._over:
             raise StopAsyncIteration
         if self._subscription is None:
             # timed operators of Rx would otherwise run in threads of their own
             scheduler = AsyncIOScheduler(asyncio.get_running_loop())
-            self._subscription = self._observable.subscribe(inbox, scheduler=scheduler)
-        if not inbox.elements and not inbox.ended:
+            with inbox.subscribing():
+                self._subscription = self._observable.subscribe(inbox, scheduler=scheduler)
+            inbox.subscribed(self._subscription)
+        if inbox.is_empty:
+            inbox.was_read()
             try:
-                await inbox.wait()
+                await self._call.wait(inbox)
             except asyncio.CancelledError:
                 self._stop()
                 raise
         if inbox.elements:
-            return inbox.elements.popleft()
+            return inbox.take()
         self._over = True
-        if inbox.error is not None:
-            raise inbox.take_error(inbox.error)
-        raise StopAsyncIteration
+        raise inbox.take_end() or StopAsyncIteration
 
     async def __aenter__(self) -> Self:
         """Begin to read."""
@@ -111,8 +137,7 @@ class Iteration(Generic[T]):
 
     def __del__(self) -> None:
         """Dispose the subscription of a loop that was left by `break`."""
-        if self._subscription is not None:
-            self._subscription.dispose()
+        self._stop()
 
     def _stop(self) -> None:
         self._over = True
@@ -121,64 +146,31 @@ class Iteration(Generic[T]):
             self._subscription.dispose()
 
 
-class _Inbox(abc.ObserverBase[T]):
-    """Keeps what an observable emits until somebody reads it."""
+class _Call:
+    """What a reader waits for, in its loop; the inbox knows nothing else of the reader."""
 
     def __init__(self) -> None:
-        self.elements: deque[T] = deque()
-        self.ended = False
-        self.error: Exception | None = None
-        self.awaited: asyncio.Future[None] | None = None
+        self._awaited: asyncio.Future[None] | None = None
 
-    async def wait(self) -> None:
-        """Wait for the next element, or the end."""
-        self.awaited = asyncio.get_running_loop().create_future()
+    @property
+    def is_open(self) -> bool:
+        """Whether somebody waits."""
+        return self._awaited is not None
+
+    async def wait(self, inbox: Inbox[Any]) -> None:
+        """Wait until there is something in an inbox, or the end."""
+        self._awaited = asyncio.get_running_loop().create_future()
         try:
-            if not self.elements and not self.ended:  # nothing came from another thread in between
-                await self.awaited
+            if inbox.is_empty:  # nothing came from another thread in between
+                await self._awaited
         finally:
-            self.awaited = None
+            self._awaited = None
 
-    def on_next(self, value: T) -> None:
-        """Keep an element."""
-        self.elements.append(value)
-        self._wake()
-
-    def on_error(self, error: Exception) -> None:
-        """Keep the error until what came before it was read."""
-        self.error = error
-        self.on_completed()
-
-    def on_completed(self) -> None:
-        """Note the end."""
-        self.ended = True
-        self._wake()
-
-    def take_error(self, error: Exception) -> Exception:
-        """Forget the error, which knows through its traceback where it was raised, and would keep that alive."""
-        self.error = None
-        return error
-
-    def clear(self) -> None:
-        """Forget everything, and end."""
-        self.elements.clear()
-        self.error = None
-        self.on_completed()
-
-    def _wake(self) -> None:
-        awaited = self.awaited
-        if awaited is None or awaited.done():
-            return
-        loop = awaited.get_loop()
-        if current_loop() is loop:
-            awaited.set_result(None)
-        else:  # timers of Rx run in threads of their own, which do not wake the loop
-            loop.call_soon_threadsafe(_wake, awaited)
-
-
-def _wake(awaited: asyncio.Future[None]) -> None:
-    if not awaited.done():
-        awaited.set_result(None)
+    def answer(self) -> None:
+        """Wake whoever waits."""
+        awaited = self._awaited
+        if awaited is not None and not awaited.done():
+            wake(awaited)
 
 
 async def final_response(observable: Observable[Event]) -> Response:

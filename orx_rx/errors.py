@@ -21,7 +21,8 @@ Our exception hierarchy::
       StreamInterrupted          it ended before a terminal: .cursor, .resumable
       OutputError                the response is whole, its output is not what was asked for
         IncompleteOutput         Refused         OutputParseError
-      ConsumerTooSlow            a bounded buffer overflowed and the policy was to fail
+      ConsumerTooSlow            a bounded buffer overflowed and the policy was to fail: .buffer
+      JoinedTooLate              the history does not go back to the beginning any more: .missed
 
 Messages say what was expected and what came. Numbers and places are fields. The text of a payload is in
 fields too, never in a message; what a server says of its own error is in both.
@@ -369,6 +370,18 @@ class ConsumerTooSlow(OrxError):
     def __init__(self, buffer: int) -> None:
         super().__init__(f"expected a consumer at most {buffer} elements behind, got one more")
         self.buffer = buffer
+
+
+class JoinedTooLate(OrxError):
+    """Raised when a subscriber comes to a shared stream whose bounded history has lost its beginning.
+
+    Args:
+        missed: How many elements came before those that are kept.
+    """
+
+    def __init__(self, missed: int) -> None:
+        super().__init__(f"expected a history from the first element on, got one without its first {missed}")
+        self.missed = missed
 
 
 def _size(data: bytes) -> str:

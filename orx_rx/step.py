@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from contextlib import suppress
+from functools import partial
+from inspect import iscoroutinefunction
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, TypeVar
 
 from reactivex import Observable, Observer
@@ -79,7 +82,7 @@ def lift(make_step: Callable[[], Step[In, Out]]) -> Operator[In, Out]:
         ) -> abc.DisposableBase:
             return _attach(StepObserver(make_step(), observer), source, scheduler)
 
-        return _Lifted(subscribe)
+        return Lifted(subscribe)
 
     return operator
 
@@ -105,12 +108,57 @@ def lift_settling(
             subscription = _attach(settling, source, subscriber_scheduler)
             return CompositeDisposable(subscription, settling.timer)
 
-        return _Lifted(subscribe)
+        return Lifted(subscribe)
 
     return operator
 
 
-class _Lifted(Observable[Out]):
+class Stream(Observable[Out]):
+    """An observable that refuses what nobody would await; every observable of the library is one.
+
+    Rx calls its subscribers and drops what they return. Of a coroutine function that is a coroutine which never runs,
+    and all there is to see is a warning. What a plain operator of Rx returns is no stream, and takes it still.
+    """
+
+    def subscribe(
+        self,
+        on_next: abc.ObserverBase[Out] | Callable[[Out], None] | None = None,
+        on_error: Callable[[Exception], None] | None = None,
+        on_completed: Callable[[], None] | None = None,
+        *,
+        scheduler: abc.SchedulerBase | None = None,
+    ) -> abc.DisposableBase:
+        """Subscribe an observer or functions; otherwise as every observable.
+
+        Args:
+            on_next: Called with every element; or an observer.
+            on_error: Called with the error, if it ends with one.
+            on_completed: Called when it completes.
+            scheduler: The default scheduler of this subscription.
+
+        Raises:
+            TypeError: One of them is a coroutine function.
+        """
+        if callable(getattr(on_next, "on_next", None)):
+            told = {name: getattr(on_next, name, None) for name in ("on_next", "on_error", "on_completed")}
+        else:
+            told = {"on_next": on_next, "on_error": on_error, "on_completed": on_completed}
+        for name, function in told.items():
+            if _is_asynchronous(function):
+                raise TypeError(
+                    f"expected a function for {name}, got a coroutine function, which nobody would await:"
+                    " use map_async, or read with iterate"
+                )
+        return super().subscribe(on_next, on_error, on_completed, scheduler=scheduler)
+
+
+def _is_asynchronous(function: object) -> bool:
+    while isinstance(function, partial):
+        function = function.func
+    return iscoroutinefunction(function) or (callable(function) and iscoroutinefunction(type(function).__call__))
+
+
+class Lifted(Stream[Out]):
     """What an operator returns. Another operator attaches to it without the observer that Rx puts between any two."""
 
     def attach(self, observer: StepObserver[Out], scheduler: abc.SchedulerBase | None) -> abc.DisposableBase:
@@ -126,7 +174,7 @@ class _Lifted(Observable[Out]):
 def _attach(
     observer: StepObserver[In], source: Observable[In], scheduler: abc.SchedulerBase | None
 ) -> abc.DisposableBase:
-    if isinstance(source, _Lifted):
+    if isinstance(source, Lifted):
         return source.attach(observer, scheduler)
     return source.subscribe(observer, scheduler=scheduler)
 
@@ -139,11 +187,56 @@ def current_loop() -> asyncio.AbstractEventLoop | None:
         return None
 
 
+def running_loop(purpose: str) -> asyncio.AbstractEventLoop:
+    """Find the running event loop.
+
+    Args:
+        purpose: What to do in it, for the message.
+
+    Raises:
+        RuntimeError: There is none.
+    """
+    loop = current_loop()
+    if loop is None:
+        raise RuntimeError(
+            f"expected a running event loop to {purpose} in, got none: subscribe inside a coroutine, or use "
+            "Client.in_thread()"
+        )
+    return loop
+
+
+def run_in(loop: asyncio.AbstractEventLoop, act: Callable[[], object]) -> None:
+    """Do something in a loop: at once where it runs, else soon.
+
+    Timers of Rx run in threads of their own, which must not touch the loop, and do not wake it.
+
+    Args:
+        loop: The loop. In one that is closed nothing is done, and there is nothing left to do it for.
+        act: What to do.
+    """
+    if current_loop() is loop:
+        act()
+    else:
+        with suppress(RuntimeError):
+            loop.call_soon_threadsafe(act)
+
+
 def clock_of(*schedulers: abc.SchedulerBase | None) -> abc.SchedulerBase | None:
     """Choose who keeps the time: the first scheduler that there is, else the running event loop; None without one."""
     loop = current_loop()
     running = None if loop is None else AsyncIOScheduler(loop)
     return next((scheduler for scheduler in schedulers if scheduler is not None), running)
+
+
+def stopwatch(clock: abc.SchedulerBase) -> Callable[[], float]:
+    """Make a function that tells the time of a scheduler in seconds, of which only differences mean something.
+
+    The scheduler of an event loop says what time it is on the wall, which somebody may set in the middle.
+    """
+    loop = current_loop()
+    if loop is not None and isinstance(clock, AsyncIOScheduler):
+        return loop.time
+    return lambda: clock.to_seconds(clock.now)
 
 
 class StepObserver(Observer[In]):

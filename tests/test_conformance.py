@@ -33,6 +33,16 @@ class Doubler:
         return (self.fed,)
 
 
+class Telling(Doubler):
+    """A step that turns errors into an element."""
+
+    def end(self) -> Sequence[int]:
+        return ()
+
+    def fail(self, error: Exception) -> Sequence[int]:
+        return (0,)
+
+
 class Forgiving(Doubler):
     def fail(self, error: Exception) -> Sequence[int]:
         return ()
@@ -103,6 +113,14 @@ def test_a_faulty_operator_does_not_pass(fault: str) -> None:
 def test_an_operator_that_shares_is_not_one_that_does_not() -> None:
     with pytest.raises(AssertionError, match="is not kept from the others"):
         check_operator(lambda: lift(Doubler), [1, 2, 3], shares=True)
+
+
+def test_an_operator_that_passes_errors_or_swallows_them_is_not_one_that_tells() -> None:
+    with pytest.raises(AssertionError, match="does not become completion"):
+        check_operator(lambda: lift(Doubler), [1, 2, 3], tells=True)
+    with pytest.raises(AssertionError, match="is not told in one element"):
+        check_operator(lambda: lift(Forgiving), [1, 2, 3], tells=True)
+    check_operator(lambda: lift(Telling), [1, 2, 3], bad=-1, tells=True)
 
 
 def test_a_sound_operator_passes() -> None:

@@ -5,11 +5,13 @@ from __future__ import annotations
 import asyncio
 import os
 import re
+import signal
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+from aiohttp import ClientSession
 
 from orx_rx import operators as ops
 from orx_rx.simulator import Simulator
@@ -24,18 +26,20 @@ EXAMPLES = {
     "explicit_pipeline": ["characters", "response.completed"],
     "fan_out": ["ZeroDivisionError", "joined late"],
     "existing_rx": ["story: ", "moon: "],
+    "sync_rx": ["story: ", "moon: ", "completed, "],
     "replay": ["completed: message"],
     "survive": ["completed, over", "and 1 POST"],
 }
+SERVERS = ["browsers_aiohttp", "browsers_starlette"]  # these do not end by themselves
 
 
 def without_settings() -> dict[str, str]:
     return {name: value for name, value in os.environ.items() if not name.startswith(("ORX_", "OPENAI_"))}
 
 
-async def run(*arguments: str, **settings: str) -> tuple[int, str, str]:
-    """Run Python in a process of its own, with warnings as errors."""
-    process = await asyncio.create_subprocess_exec(
+async def start(*arguments: str, **settings: str) -> asyncio.subprocess.Process:
+    """Start Python in a process of its own, with warnings as errors."""
+    return await asyncio.create_subprocess_exec(
         sys.executable,
         "-W",
         "error",
@@ -45,13 +49,18 @@ async def run(*arguments: str, **settings: str) -> tuple[int, str, str]:
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
     )
+
+
+async def run(*arguments: str, **settings: str) -> tuple[int, str, str]:
+    """Run Python in a process of its own to its end."""
+    process = await start(*arguments, **settings)
     out, err = await process.communicate()
     return process.returncode or 0, out.decode("utf-8"), err.decode("utf-8")
 
 
 def test_every_example_is_tested() -> None:
     files = {path.stem for path in (ROOT / "examples").glob("*.py")}
-    assert files - {"__init__", "provider"} == set(EXAMPLES)
+    assert files - {"__init__", "provider"} == {*EXAMPLES, *SERVERS}
 
 
 @pytest.mark.parametrize("name", EXAMPLES)
@@ -70,6 +79,30 @@ async def test_an_example_asks_the_server_that_the_environment_names(name: str) 
         assert (code, err) == (0, "")
         assert "a-key" not in out
         assert {request.body["model"] for request in simulator.requests if request.body} == {"story"}
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="there is no Ctrl-C for a single process on Windows")
+@pytest.mark.parametrize("name", SERVERS)
+async def test_an_example_that_serves_does_so_until_it_is_interrupted(name: str) -> None:
+    if name == "browsers_starlette":
+        pytest.importorskip("starlette", reason="expected the package `starlette`, found none")
+        pytest.importorskip("uvicorn", reason="expected the package `uvicorn`, found none")
+    async with Simulator(api_key="a-key") as simulator:
+        settings = {"ORX_BASE_URL": simulator.base_url, "ORX_API_KEY": "a-key", "ORX_MODEL": "story"}
+        for environment in ({}, settings):
+            process = await start("-m", f"examples.{name}", **environment)
+            assert process.stdout is not None
+            line = (await process.stdout.readline()).decode()
+            (url,) = re.findall(r"http://127\.0\.0\.1:\d+/", line)
+            async with ClientSession() as session:
+                async with session.get(url) as page:
+                    assert "EventSource" in await page.text("utf-8")
+                async with session.get(f"{url}events") as stream:
+                    assert (await stream.read()).count(b"event: response.completed\n") == 1
+            process.send_signal(signal.SIGINT)
+            out, err = await process.communicate()
+            assert (process.returncode, out, err) == (0, b"", b"")
+        assert [request.body["model"] for request in simulator.requests if request.body] == ["story"]
 
 
 async def test_the_replay_says_what_is_wrong_with_a_file(tmp_path: Path) -> None:
@@ -98,7 +131,7 @@ async def test_the_example_of_the_readme_runs() -> None:
 def test_the_readme_names_every_operator_and_every_example() -> None:
     for name in ops.__all__:
         assert f"`{name}`" in README or f"ops.{name}()" in README
-    for name in EXAMPLES.keys() - {"demo"}:
+    for name in {*EXAMPLES, *SERVERS} - {"demo"}:
         assert f"examples.{name}" in README
 
 

@@ -4,12 +4,21 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import itertools
 import logging
+import random
+import sys
+import threading
+import time
 import weakref
-from collections.abc import Callable, Sequence
+from collections.abc import AsyncGenerator, Callable, Generator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any, Literal
+from operator import is_
+from types import FrameType
+from typing import TYPE_CHECKING, Any, Literal, cast
 
 import pytest
 import reactivex
@@ -19,19 +28,32 @@ from reactivex import Observable, abc
 from reactivex import operators as rx
 from reactivex.disposable import Disposable
 
-from orx_rx.errors import StreamInterrupted
-from orx_rx.operators import fan_out
+from orx_rx.aio import Iteration, iterate
+from orx_rx.bridges import from_async_iterable
+from orx_rx.errors import JoinedTooLate, StreamInterrupted
+from orx_rx.flow import Flow, current_flow, subscribing
+from orx_rx.models import Event
+from orx_rx.operators import accumulate, fan_out
+from orx_rx.protocol.decoding import Decoder
 from orx_rx.step import Operator, lift
+from orx_rx.wire import FrameParser
+from tests.captures import capture_names, read_capture
 from tests.marbles import Trouble, draw
+from tests.servers import PATIENCE
 from tests.sources import Listener, Source, at_once
+
+if TYPE_CHECKING:
+    from _typeshed import TraceFunction
 
 History = Literal["all"] | int | None
 
 
-def share(history: History = "all", *, keep_alive: bool = False) -> tuple[Source[int], Observable[int]]:
+def share(
+    history: History = "all", *, gaps: Literal["raise", "allow"] = "raise", keep_alive: bool = False
+) -> tuple[Source[int], Observable[int]]:
     """Make a source and its fan-out."""
     source = Source[int]()
-    return source, source.observable.pipe(fan_out(history=history, keep_alive=keep_alive))
+    return source, source.observable.pipe(fan_out(history=history, gaps=gaps, keep_alive=keep_alive))
 
 
 def kinds(listener: Listener[Any]) -> list[type[object]]:
@@ -90,7 +112,7 @@ def test_who_joins_late_gets_the_history_then_what_is_live_then_the_end(
     history: History, joined: int, end: Exception | None
 ) -> None:
     elements = list(range(5))
-    source, shared = share(history)
+    source, shared = share(history, gaps="allow")
     first = Listener(shared)
     source.push(*elements[:joined])
     late = Listener(shared)
@@ -110,6 +132,110 @@ def test_fifty_before_and_one_while_they_are_replayed_are_heard_once_and_in_orde
     late = Listener[int](act=lambda element: source.push(51) if element == 25 else None)
     late.join(shared)
     assert first.heard == late.heard == list(range(1, 52))
+
+
+# a history without its beginning
+
+
+@pytest.mark.parametrize("history", [1, 3])
+@pytest.mark.parametrize("pushed", range(6))
+@pytest.mark.parametrize("ends", [[], [None], [Trouble("of the source")]], ids=["open", "completed", "failed"])
+def test_who_comes_when_the_beginning_is_lost_gets_nothing_but_an_error(
+    history: int, pushed: int, ends: list[Exception | None]
+) -> None:
+    source, shared = share(history)
+    first = Listener(shared)
+    source.push(*range(pushed))
+    for end in ends:
+        source.complete() if end is None else source.fail(end)
+    late = Listener(shared)
+    if pushed <= history:
+        assert (late.heard, late.ends) == (list(range(pushed)), ends)
+    else:
+        (error,) = late.ends
+        assert isinstance(error, JoinedTooLate)
+        assert error.missed == pushed - history
+        assert late.heard == []
+    source.push(6)
+    assert (first.heard, first.ends) == ([*range(pushed), *([] if ends else [6])], ends)
+    assert late.heard == [] or late.heard == first.heard
+
+
+def test_it_says_how_much_was_lost() -> None:
+    source, shared = share(2)
+    Listener(shared)
+    source.push(*range(7))
+    late = [Listener(shared), Listener(shared)]
+    assert [str(listener.ends[0]) for listener in late] == [
+        "expected a history from the first element on, got one without its first 5"
+    ] * 2
+    assert late[0].ends[0] is not late[1].ends[0]  # an error knows through its traceback who raised it again
+
+
+def test_who_comes_too_late_after_the_last_one_left_is_told_that() -> None:
+    source, shared = share(1)
+    first = Listener(shared)
+    source.push(1)
+    first.leave()
+    assert kinds(Listener(shared)) == [StreamInterrupted]
+    source, shared = share(1)
+    first = Listener(shared)
+    source.push(1, 2)
+    first.leave()
+    assert kinds(Listener(shared)) == [JoinedTooLate]
+
+
+def test_who_keeps_nothing_promises_nothing() -> None:
+    source, shared = share(None)
+    listeners = [Listener(shared)]
+    for number in range(3):
+        source.push(number)
+        listeners.append(Listener(shared))
+    source.complete()
+    assert [listener.heard for listener in listeners] == [[0, 1, 2], [1, 2], [2], []]
+    assert [listener.ends for listener in listeners] == [[None]] * 4
+
+
+def test_who_comes_too_late_was_never_there(caplog: pytest.LogCaptureFixture) -> None:
+    source, shared = share(1)
+    first = Listener(shared)
+    source.push(1, 2)
+    late = Listener(shared)
+    late.leave()
+    source.push(3)
+    assert (first.heard, first.ends, source.disposed) == ([1, 2, 3], [], 0)
+    first.leave()
+    assert (source.subscribed, source.disposed, kinds(late), caplog.records) == (1, 1, [JoinedTooLate], [])
+
+
+def test_the_element_that_one_joins_in_the_middle_of_may_be_the_one_too_many() -> None:
+    source, shared = share(2)
+    in_time, too_late = Listener[int](), Listener[int]()
+    guests = {2: in_time, 3: too_late}
+    Listener(shared, lambda element: guests[element].join(shared) if element in guests else None)
+    source.push(1, 2, 3, 4)
+    assert (in_time.heard, in_time.ends) == ([1, 2, 3, 4], [])
+    assert (too_late.heard, kinds(too_late)) == ([], [JoinedTooLate])
+
+
+def test_that_one_came_too_late_is_not_silent_without_an_error_handler(
+    caplog: pytest.LogCaptureFixture, capsys: pytest.CaptureFixture[str]
+) -> None:
+    source, shared = share(1)
+    Listener(shared)
+    source.push(1, 2)
+    shared.subscribe()
+    assert messages(caplog) == ["a subscriber raised at the end"]
+    assert "JoinedTooLate" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("gaps", ["", "report", None, True])
+def test_other_gaps_are_refused(gaps: Any) -> None:
+    with pytest.raises(ValueError, match=f"expected gaps to be 'raise' or 'allow', got {gaps!r}"):
+        fan_out(gaps=gaps)
+
+
+# the end
 
 
 def test_an_error_is_the_same_object_for_everybody() -> None:
@@ -662,6 +788,406 @@ def test_without_history_nothing_is_kept() -> None:
     assert reference() is None
 
 
+# threads
+
+
+@contextmanager
+def restless(*, at_every_line: bool = True) -> Generator[None]:
+    """Let threads that begin here take turns often; also at every line where a hub hands its work over."""
+
+    def pause(frame: FrameType, event: str, _: object) -> TraceFunction | None:
+        code = frame.f_code
+        if code.co_filename != fan_out.__code__.co_filename or code.co_name not in ("join", "_do", "_took"):
+            return None
+        if event == "line" and dice.random() < 0.3:
+            time.sleep(0)
+        return pause
+
+    dice = random.Random(1)
+    interval, trace = sys.getswitchinterval(), threading.gettrace()
+    sys.setswitchinterval(1e-6)
+    if at_every_line:
+        threading.settrace(pause)
+    try:
+        yield
+    finally:
+        threading.settrace(cast("TraceFunction", trace))
+        sys.setswitchinterval(interval)
+
+
+def until(so: Callable[[], bool]) -> None:
+    """Let other threads run until something is so."""
+    end = time.monotonic() + PATIENCE
+    while not so():
+        assert time.monotonic() < end
+        time.sleep(0)
+
+
+def at_once_in_threads(*works: Callable[[], object]) -> None:
+    """Do all of it at the same time, and wait until it is done."""
+    barrier = threading.Barrier(len(works))
+
+    def begin(work: Callable[[], object]) -> None:
+        barrier.wait(PATIENCE)
+        work()
+
+    with ThreadPoolExecutor(len(works)) as pool:
+        for done in [pool.submit(begin, work) for work in works]:
+            done.result(PATIENCE)
+
+
+class Guest(Listener[int]):
+    """A listener that may leave by itself, and notes when two threads call it at the same time.
+
+    Args:
+        shared: Where to listen.
+        stays: How many elements it takes before it leaves, or a few more if it is called before it has subscribed;
+            None to stay.
+    """
+
+    def __init__(self, shared: Observable[int], stays: int | None = None) -> None:
+        self.stays = stays
+        self.crowded = False
+        self._called = False
+        super().__init__(shared, self._take)
+
+    def _take(self, element: int) -> None:
+        self.crowded |= self._called
+        self._called = True
+        if element + 1 == self.stays:
+            self.leave()
+        self._called = False
+
+
+def test_threads_that_come_at_the_same_moment_share_one_subscription() -> None:
+    for _ in range(100):
+        source, shared = share()
+        listeners = [Listener[int]() for _ in range(4)]
+        with restless():
+            at_once_in_threads(*(partial(listener.join, shared) for listener in listeners))
+        source.push(1)
+        assert (source.subscribed, [listener.heard for listener in listeners]) == (1, [[1]] * 4)
+
+
+def test_who_comes_while_another_thread_still_subscribes_does_not_wait_for_it() -> None:
+    begun, go_on = threading.Event(), threading.Event()
+    source = Source[int]()
+
+    def subscribe(observer: abc.ObserverBase[int], _: abc.SchedulerBase | None = None) -> abc.DisposableBase:
+        begun.set()
+        assert go_on.wait(PATIENCE)
+        return source.observable.subscribe(observer)
+
+    shared = Observable(subscribe).pipe(fan_out())
+    first = Listener[int]()
+    with ThreadPoolExecutor(1) as pool:
+        joining = pool.submit(first.join, shared)
+        assert begun.wait(PATIENCE)
+        second = Listener(shared)
+        go_on.set()
+        joining.result(PATIENCE)
+    source.push(1)
+    assert (first.heard, second.heard, source.subscribed) == ([1], [1], 1)
+
+
+def test_no_work_is_left_where_two_threads_meet() -> None:
+    source, shared = share()
+    listener = Listener(shared)
+    barrier = threading.Barrier(2)
+    left: list[int] = []
+
+    def push(number: int) -> None:
+        for _ in range(500):
+            barrier.wait(PATIENCE)
+            source.push(number)
+            barrier.wait(PATIENCE)
+            if number == 1:
+                left.append(len(listener.heard) % 2)
+
+    with restless():
+        at_once_in_threads(partial(push, 0), partial(push, 1))
+    assert sum(left) == 0
+    assert sorted(listener.heard) == [0] * 500 + [1] * 500
+
+
+@pytest.mark.parametrize(("count", "at_every_line"), [(10_000, False), (400, True)])
+def test_threads_come_and_go_while_another_pushes_and_nobody_misses_anything(count: int, at_every_line: bool) -> None:
+    elements = list(range(count))
+    source, shared = share()
+    whole = Guest(shared)
+    guests: list[Guest] = []
+
+    def push() -> None:
+        source.push(*elements)
+        source.complete()
+
+    def has_come_to(at: int) -> bool:
+        return len(whole.heard) >= at
+
+    def visit(number: int) -> None:
+        for at in range(0, count, count // 20):  # spread over the whole stream
+            until(partial(has_come_to, at))
+            guests.append(Guest(shared, stays=at + 100 if number % 2 else None))
+            leaver = Guest(shared)
+            leaver.leave()
+            leaver.stays = 0
+            guests.append(leaver)
+
+    with restless(at_every_line=at_every_line):
+        at_once_in_threads(push, *(partial(visit, number) for number in range(4)))
+    assert (whole.heard, whole.ends) == (elements, [None])
+    assert len(guests) == 4 * 20 * 2
+    for guest in guests:
+        if guest.stays is None:
+            assert (guest.heard, guest.ends) == (elements, [None])
+        else:
+            assert guest.heard == elements[: len(guest.heard)]
+            assert guest.ends == [] or guest.heard == elements
+    assert not any(guest.crowded for guest in [whole, *guests])
+    assert source.subscribed == 1
+
+
+def test_the_last_ones_to_leave_in_several_threads_dispose_the_upstream_once() -> None:
+    for _ in range(100):
+        source, shared = share()
+        listeners = [Listener(shared) for _ in range(4)]
+        with restless():
+            at_once_in_threads(*(listener.leave for listener in listeners), partial(source.push, 1))
+        assert source.disposed == 1
+        assert kinds(Listener(shared)) == [StreamInterrupted]
+
+
+def test_a_subscriber_that_blocks_its_thread_blocks_no_other_and_nobody_misses_anything() -> None:
+    at_work, go_on = threading.Event(), threading.Event()
+    called_by: list[threading.Thread] = []
+
+    def block(_: int) -> None:
+        called_by.append(threading.current_thread())
+        if not go_on.is_set():
+            at_work.set()
+            assert go_on.wait(PATIENCE)
+
+    source, shared = share()
+    before, blocker, behind = Listener(shared), Listener(shared, block), Listener(shared)
+    leaver = Listener(shared)
+    with ThreadPoolExecutor(1) as pool:
+        pushing = pool.submit(source.push, 1)
+        assert at_work.wait(PATIENCE)
+        source.push(2)  # none of this waits
+        late = Listener(shared)
+        leaver.leave()
+        source.push(3)
+        source.complete()
+        assert (before.heard, blocker.heard, behind.heard, late.heard) == ([1], [1], [], [])
+        go_on.set()
+        pushing.result(PATIENCE)
+    everybody = [before, blocker, behind, late]
+    assert [(listener.heard, listener.ends) for listener in everybody] == [([1, 2, 3], [None])] * 4
+    assert leaver.heard == []
+    assert called_by == [called_by[0]] * 3  # the thread that was at work did it all
+    assert called_by[0] is not threading.current_thread()
+
+
+# many of them
+
+
+@pytest.mark.parametrize("who", ["first", "middle", "last", "all"])
+@pytest.mark.parametrize("when", [1, 2, 3])
+def test_who_leaves_in_the_middle_of_an_element_disturbs_nobody(who: str, when: int) -> None:
+    source, shared = share()
+    numbers = {"first": [0], "middle": [1], "last": [2], "all": [0, 1, 2]}[who]
+
+    def leave_at(number: int, element: int) -> None:
+        if element == when and number in numbers:
+            listeners[number].leave()
+
+    listeners = [Listener[int](act=partial(leave_at, number)) for number in range(3)]
+    for listener in listeners:
+        listener.join(shared)
+    source.push(1, 2, 3)
+    source.complete()
+    for number, listener in enumerate(listeners):
+        left = number in numbers
+        assert listener.heard == [1, 2, 3][: when if left else 3]
+        assert listener.ends == ([] if left else [None])
+    assert source.disposed == 1
+
+
+def test_ten_thousand_come_hear_everything_and_go() -> None:
+    source, shared = share()
+    flows = [Flow() for _ in range(10_000)]
+    listeners: list[Listener[int]] = []
+    for flow in flows:
+        with subscribing(flow):
+            listeners.append(Listener(shared))
+    source.push(1, 2, 3)
+    stayed = listeners[::2]
+    for listener in listeners[1::2]:
+        listener.leave()
+    source.push(4)
+    source.complete()
+    assert all((listener.heard, listener.ends) == ([1, 2, 3, 4], [None]) for listener in stayed)
+    assert all((listener.heard, listener.ends) == ([1, 2, 3], []) for listener in listeners[1::2])
+    assert source.subscribed == source.disposed == 1
+
+
+def test_a_thousand_that_take_three_leave_nothing() -> None:
+    source, shared = share(keep_alive=True)
+
+    def visit() -> list[weakref.ref[Any]]:
+        listener, flow = Listener[int](), Flow()
+        with subscribing(flow):
+            listener.join(shared.pipe(rx.take(3)))
+        source.push(1, 2, 3)
+        assert (listener.heard[:1], len(listener.heard), listener.ends) == ([1], 3, [None])
+        return [weakref.ref(listener), weakref.ref(flow)]
+
+    references = [reference for _ in range(1_000) for reference in visit()]
+    gc.collect()
+    assert [reference for reference in references if reference() is not None] == []
+    assert (source.subscribed, source.disposed) == (1, 0)
+
+
+# a pause
+
+
+def test_the_source_is_paused_while_any_subscriber_is_and_no_longer_than_it_listens(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    found: list[Flow | None] = []
+    source = Source[int]()
+
+    def subscribe(observer: abc.ObserverBase[int], _: abc.SchedulerBase | None = None) -> abc.DisposableBase:
+        found.append(current_flow())
+        return source.observable.subscribe(observer)
+
+    shared = Observable(subscribe).pipe(fan_out(history=1))
+    flows = [Flow() for _ in range(3)]
+    listeners: list[Listener[int]] = []
+    for flow in flows[:2]:
+        with subscribing(flow):
+            listeners.append(Listener(shared))
+    (upstream,) = found
+    assert upstream is not None
+    flows[0].pause()
+    flows[1].pause()
+    assert upstream.is_paused
+    flows[0].resume()
+    assert upstream.is_paused
+    listeners[1].leave()  # in its pause
+    assert not upstream.is_paused
+    source.push(1, 2)
+    flows[2].pause()
+    with subscribing(flows[2]):
+        too_late = Listener(shared)
+    assert (kinds(too_late), upstream.is_paused) == ([JoinedTooLate], False)
+    flows[0].pause()
+    source.complete()
+    assert not upstream.is_paused
+
+
+# an event loop that is closed
+
+
+def test_a_loop_that_ends_with_its_source_in_the_middle_harms_nobody() -> None:
+    closed: list[None] = []
+
+    async def numbers() -> AsyncGenerator[int]:
+        try:
+            for number in itertools.count():
+                yield number
+                await asyncio.sleep(0)
+        finally:
+            closed.append(None)
+
+    shared = from_async_iterable(numbers).pipe(fan_out())
+    listener = Listener[int]()
+
+    async def main() -> None:
+        listener.join(shared)
+        await heard(listener, 3)
+
+    asyncio.run(main())
+    # The loop cancelled the task that owned the source, which is the end of no stream: there is nobody left to tell it.
+    assert (listener.heard[:3], listener.ends, len(closed)) == ([0, 1, 2], [], 1)
+    late = Listener(shared)
+    assert (late.heard, late.ends) == (listener.heard, [])
+    listener.leave()
+    late.leave()
+    assert kinds(Listener(shared)) == [StreamInterrupted]
+
+
+def test_a_reader_whose_loop_was_closed_under_it_harms_nobody() -> None:
+    source, shared = share()
+    beside = Listener(shared)
+    reading = iterate(shared, buffer=2)
+
+    async def read(reading: Iteration[int]) -> int:
+        return await anext(reading)
+
+    loop = asyncio.new_event_loop()
+    first = loop.create_task(read(reading))
+    loop.run_until_complete(asyncio.sleep(0))
+    source.push(1)
+    assert loop.run_until_complete(first) == 1
+    loop.close()
+    source.push(*range(2, 10))
+    assert reading.waiting == 8
+    del reading
+    gc.collect()
+    source.push(10)
+    source.complete()
+    assert (beside.heard, beside.ends) == (list(range(1, 11)), [None])
+
+
+def test_a_reader_that_waits_in_a_loop_that_was_closed_harms_nobody() -> None:
+    source, shared = share()
+    beside = Listener(shared)
+    reading = iterate(shared)
+
+    async def main() -> None:
+        task = asyncio.ensure_future(anext(reading))
+        await asyncio.sleep(0)
+        assert not task.done()
+
+    asyncio.run(main())  # which cancels the reader
+    source.push(1)
+    source.complete()
+    assert (beside.heard, beside.ends, reading.waiting) == ([1], [None], 0)
+
+
+async def heard(listener: Listener[Any], count: int) -> None:
+    """Wait for so many elements."""
+    async with asyncio.timeout(PATIENCE):
+        while len(listener.heard) < count:
+            await asyncio.sleep(0)
+
+
+# real streams
+
+
+@pytest.mark.parametrize("name", capture_names())
+def test_who_joins_at_any_event_of_a_real_stream_gets_the_same_as_the_first(name: str) -> None:
+    decoder = Decoder()
+    events = [event for frame in FrameParser().feed(read_capture(name)) for event in decoder.feed(frame)]
+    source = Source[Event]()
+    shared = source.observable.pipe(accumulate(), fan_out())
+    first = Listener(shared)
+    late: list[Listener[Event]] = []
+    for event in events:
+        late.append(Listener(shared))
+        source.push(event)
+    late.append(Listener(shared))
+    source.complete()
+    late.append(Listener(shared))
+    assert [event.type for event in first.heard] == [event.type for event in events]
+    for listener in late:
+        assert len(listener.heard) == len(events)
+        assert all(map(is_, listener.heard, first.heard))
+        assert listener.ends == [None]
+    assert (first.ends, source.subscribed) == ([None], 1)
+
+
 # any order of it all
 
 PushJoinLeaveRaise = Literal["push", "join", "leave", "push in", "join in", "leave in", "raise in"]
@@ -685,7 +1211,7 @@ class Party:
     """
 
     def __init__(self, history: History) -> None:
-        self.source, self.shared = share(history)
+        self.source, self.shared = share(history, gaps="allow")
         self.whole = Listener(self.shared)
         self.guests: list[tuple[Listener[int], range]] = []
         self.gone: set[int] = set()

@@ -3,20 +3,32 @@
 Each report has a strict line and often a lenient one. Both were weighed against the design: `STRICT` here is Open
 Responses to the letter, `DEFAULT` takes what is unambiguous and reports it. Where an answer differs from the report, a
 comment says why. What needs repair, resuming or a network is tested where that is.
+
+The last part is about the reports on Rx under asyncio and on streams that many share.
 """
 
 from __future__ import annotations
 
 import ast
+import asyncio
 import json
 import re
+import threading
+from collections.abc import AsyncGenerator
 from dataclasses import dataclass, field
 from functools import cache
+from pathlib import Path
 
 import pytest
+from reactivex import Observable, abc
+from reactivex.subject import Subject
+from reactivex.testing import TestScheduler
 
+from orx_rx import Client, QueueEnd, Retry, from_async_iterable, iterate, to_queue
+from orx_rx import operators as ops
 from orx_rx.errors import (
     ConnectionLost,
+    ConsumerTooSlow,
     FrameDecodeError,
     FrameTooLarge,
     LifecycleViolation,
@@ -26,6 +38,8 @@ from orx_rx.errors import (
     ServerError,
     StreamInterrupted,
 )
+from orx_rx.inbox import Overflow
+from orx_rx.models import TerminalEvent
 from orx_rx.models.event_base import DeltaEvent, Event
 from orx_rx.models.stream_events import UnknownEvent
 from orx_rx.protocol import holding
@@ -34,6 +48,7 @@ from orx_rx.protocol.cursor import Cursor
 from orx_rx.protocol.decoding import Decoder
 from orx_rx.protocol.lifecycle import LifecycleGuard
 from orx_rx.protocol.violations import DEFAULT, STRICT, Judge, Profile, Violation
+from orx_rx.simulator import Simulator
 from orx_rx.wire import Frame, FrameParser
 from tests.chain import (
     DONE,
@@ -49,9 +64,13 @@ from tests.chain import (
     run,
     sse,
 )
-from tests.conftest import shared
+from tests.conftest import ROOT
+from tests.conftest import shared as find
+from tests.servers import PATIENCE, Ear, turns
+from tests.servers import clean_environment as clean_environment
+from tests.sources import Listener, Source
 
-REPORTS = shared("cases/field-reports.md").read_text(encoding="utf-8")  # where they are absent, all of this is skipped
+REPORTS = find("cases/field-reports.md").read_text(encoding="utf-8")  # where they are absent, all of this is skipped
 LETTER = STRICT.but(field_missing="ignore")  # the inputs leave out what has nothing to do with the fault
 
 ELSEWHERE = {
@@ -63,6 +82,10 @@ ELSEWHERE = {
     "B48": "resuming",
 }
 """The reports that are about something else than frames, order, lifecycle and accumulation."""
+
+SHARING = ["B56", "B58", "B59", "B61", "B64", "B65", "B68", "B69"]
+SHARING_ELSEWHERE = {"B62": "tests/test_fan_out.py", "B66": "tests/test_fan_out.py"}
+"""The reports on Rx under asyncio and on sharing: those that have tests below, and those that have them elsewhere."""
 
 
 @cache
@@ -218,6 +241,15 @@ CASES = pytest.mark.parametrize(("report", "stream"), TABLE, ids=lambda value: s
 
 def where(violation: Violation) -> tuple[str, int | None, str]:
     return violation.code, violation.sequence_number, violation.place
+
+
+def test_every_report_about_rx_and_sharing_has_a_test() -> None:
+    due = {report for report in re.findall(r"^### (B\d\d) ", REPORTS, re.MULTILINE) if "B56" <= report < "B71"}
+    assert due == {*SHARING, *SHARING_ELSEWHERE}
+    here = set(re.findall(r"^(?:async )?def test_(b\d\d)_", Path(__file__).read_text(encoding="utf-8"), re.MULTILINE))
+    assert {report.lower() for report in SHARING} <= here
+    for report, file in SHARING_ELSEWHERE.items():
+        assert f"# {report}\n" in (ROOT / file).read_text(encoding="utf-8")
 
 
 def test_every_report_about_a_stream_has_an_answer() -> None:
@@ -618,3 +650,236 @@ def test_b53_queued_may_come_after_created_and_again() -> None:
     queued = {"type": "response.queued", "response": {"id": "resp_a", "status": "queued"}}
     ran = run(sse(created(), queued, queued, *hello()[1:]), LETTER)
     assert (ran.error, ran.codes) == (None, [])
+
+
+# Rx under asyncio, and streams that many share
+
+
+async def test_b56_a_subscriber_that_raises_is_told_its_own_exception_and_the_source_never_sees_it() -> None:
+    # the report wraps it in a SubscriberError and lets it fail the stream if asked to; here it is told as it is
+    subject, trouble = Subject[int](), ValueError("of the subscriber")
+    told_to_a: list[Exception] = []
+    a: list[int] = []
+
+    def raise_it(number: int) -> None:
+        a.append(number)
+        raise trouble
+
+    shared = subject.pipe(ops.fan_out())
+    shared.subscribe(raise_it, told_to_a.append)
+    b = Listener(shared)
+    for number in (1, 2, 3):
+        subject.on_next(number)  # which raises nothing
+    assert (a, told_to_a, b.heard, b.ends) == ([1], [trouble], [1, 2, 3], [])
+
+
+DELTAS = 20_000
+
+
+def flood() -> list[Event]:
+    return events(*[delta("x") for _ in range(DELTAS)])
+
+
+@pytest.mark.parametrize("overflow", ["pause", "conflate", "drop_oldest", "latest", "fail"])
+async def test_b58_what_waits_for_a_slow_reader_is_bounded_by_a_policy(overflow: Overflow) -> None:
+    # A subscriber that is a function runs inline and is not timed: asyncio's debug mode warns of slow callbacks. The
+    # default is a pause of the socket, which a source that is pushed by hand does not have, and says so in the log.
+    source, buffer = Source[Event](), 100
+    read: list[Event] = []
+    async with iterate(source.observable, buffer=buffer, overflow=overflow) as reading:
+        first = asyncio.ensure_future(anext(reading))
+        await asyncio.sleep(0)
+        source.push(*flood())  # in one tick
+        waiting = reading.waiting
+        source.complete()
+        read.append(await first)
+        try:
+            async for event in reading:
+                read.append(event)
+        except ConsumerTooSlow:
+            assert overflow == "fail"
+    numbers = [event.sequence_number for event in read]
+    bounds = {"pause": DELTAS, "conflate": 1, "drop_oldest": buffer, "latest": 1, "fail": buffer}
+    assert waiting == bounds[overflow]
+    if overflow in ("pause", "conflate"):
+        assert "".join(event.delta for event in read if isinstance(event, DeltaEvent)) == "x" * DELTAS
+    elif overflow == "fail":
+        assert numbers == list(range(buffer))
+    else:
+        assert numbers == list(range(DELTAS - bounds[overflow], DELTAS))
+        assert reading.dropped == DELTAS - bounds[overflow]
+
+
+async def test_b59_a_break_disposes_at_once_and_closing_has_disposed() -> None:
+    source = Source[int]()
+
+    def subscribe(observer: abc.ObserverBase[int], _: abc.SchedulerBase | None = None) -> abc.DisposableBase:
+        observer.on_next(0)
+        return source.observable.subscribe(observer)
+
+    numbers = Observable(subscribe)
+    async for _ in iterate(numbers):
+        break
+    assert source.disposed == 1
+    reading = iterate(numbers)
+    async for _ in reading:
+        break
+    assert source.disposed == 1  # somebody may go on with it
+    await reading.aclose()
+    assert source.disposed == 2
+
+
+async def test_b59_the_end_is_never_lost_when_a_queue_is_full_and_an_error_comes_in_its_place() -> None:
+    source, queue = Source[int](), asyncio.Queue[int | QueueEnd](maxsize=1)
+    feeding = asyncio.ensure_future(to_queue(source.observable, queue))
+    await turns()
+    error = ConnectionLost("reset")
+    source.push(1, 2, 3)
+    source.fail(error)
+    await turns()
+    assert queue.full()
+    assert [await queue.get() for _ in range(4)] == [1, 2, 3, QueueEnd(error)]
+    await feeding
+
+
+async def test_b61_an_event_of_another_thread_wakes_an_idle_loop() -> None:
+    # there is no assertion on threads: elements may come from any, and a reader is woken with call_soon_threadsafe
+    source = Source[int]()
+    shared = source.observable.pipe(ops.fan_out())
+    queue = asyncio.Queue[int | QueueEnd]()
+    async with iterate(shared) as reading, iterate(shared) as other:
+        readers = [asyncio.ensure_future(anext(one)) for one in (reading, other)]
+        feeding = asyncio.ensure_future(to_queue(shared, queue))
+        got = asyncio.ensure_future(queue.get())
+        await turns()
+        thread = threading.Thread(target=source.push, args=(1,))
+        thread.start()
+        async with asyncio.timeout(PATIENCE):  # the loop has nothing else to wake for
+            assert [await reader for reader in (*readers, got)] == [1, 1, 1]
+        thread.join(PATIENCE)
+        feeding.cancel()
+        await turns()
+    assert source.disposed == 1
+
+
+async def test_b64_a_reader_that_is_too_slow_is_woken_and_told_and_another_gets_everything() -> None:
+    count, source = 10_000, Source[int]()
+    shared = source.observable.pipe(ops.fan_out())
+    slow, brisk = iterate(shared, buffer=100, overflow="fail"), iterate(shared, buffer=100)
+    waiting, read = asyncio.ensure_future(anext(slow)), list[int]()
+
+    async def read_all() -> None:
+        async for number in brisk:
+            read.append(number)
+
+    reading = asyncio.ensure_future(read_all())
+    await turns()
+    for number in range(count):
+        source.push(number)
+        if number % 50 == 0:
+            await turns(60)
+    source.complete()
+    await reading
+    assert read == list(range(count))
+    got = [await waiting]
+    got += [await anext(slow) for _ in range(100)]
+    assert got == list(range(101))  # the one it waited for, and what it had room for
+    with pytest.raises(ConsumerTooSlow):
+        await anext(slow)
+    assert slow.waiting == 0
+
+
+async def test_b64_a_reader_that_is_cancelled_is_deregistered() -> None:
+    source = Source[int]()
+    reader = asyncio.ensure_future(anext(iterate(source.observable.pipe(ops.fan_out()))))
+    await turns()
+    reader.cancel()
+    await turns()
+    assert source.disposed == 1
+
+
+@pytest.mark.parametrize("overflow", ["pause", "drop_oldest", "latest", "fail", "conflate"])
+async def test_b65_a_stalled_tab_slows_the_others_only_if_it_was_asked_to(overflow: Overflow) -> None:
+    # with "pause", the default, the slowest reader decides on purpose: nothing is lost, and nothing piles up
+    produced = list[int]()
+
+    async def produce() -> AsyncGenerator[Event]:
+        for event in streamed:
+            produced.append(1)
+            yield event
+            await asyncio.sleep(0)
+
+    streamed = events(*hello()[:3], *[delta("x"), keepalive()] * 200, *hello()[5:])
+    shared = from_async_iterable(produce).pipe(ops.fan_out())
+    tabs = [shared.pipe(ops.encode_sse(keepalive=None)) for _ in range(2)]
+    stalled = iterate(tabs[0], buffer=10, overflow=overflow)
+    await anext(stalled)  # and then it stops reading its socket
+    async with iterate(tabs[1]) as running:
+        sent = [await anext(running) for _ in range(5)]
+        if overflow in ("pause", "conflate"):
+            await turns(len(streamed) + 100)
+            assert len(produced) < 20
+            await stalled.aclose()  # such as at the timeout of its write
+        sent += [frame async for frame in running]
+    assert len(sent) == len(streamed)
+    await stalled.aclose()
+
+
+async def test_b68_a_producer_that_dies_is_told_to_every_reader_now_and_later() -> None:
+    source = Source[Event]()
+    shared = source.observable.pipe(ops.lifecycle_guard(), ops.accumulate(), ops.fan_out())
+    early, tab = Listener(shared), Listener(shared.pipe(ops.encode_sse()))
+    source.push(*events(created(), added(), part_added(), *[delta("x")] * 3))
+    reading = iterate(shared)
+    for _ in range(6):
+        await anext(reading)
+    waiting = asyncio.ensure_future(anext(reading))
+    await turns()
+    source.fail(ConnectionLost("reset"))
+    with pytest.raises(StreamInterrupted):
+        await waiting
+    late = Listener(shared)
+    assert [type(end) for end in (*early.ends, *late.ends)] == [StreamInterrupted] * 2
+    assert late.heard == early.heard
+    # which a page can tell from a terminal of the server
+    assert tab.heard[-1].startswith(b"event: error\n")
+    assert b'"code":"stream_interrupted"' in tab.heard[-1]
+    assert tab.ends == [None]
+
+
+def test_b68_a_terminal_settles_a_stream_whose_end_is_lost() -> None:
+    clock = TestScheduler()
+    source = Source[Event]()
+    shared = source.observable.pipe(ops.lifecycle_guard(linger=1), ops.fan_out())
+    listener = Listener(shared, scheduler=clock)
+    source.push(*events(*hello()))
+    assert listener.ends == []
+    clock.advance_by(1)
+    assert listener.ends == Listener(shared).ends == [None]
+    assert source.disposed == 1
+
+
+@pytest.mark.usefixtures("clean_environment")
+async def test_b69_a_tab_that_closes_stops_nothing_and_the_stop_button_stops_it_for_all() -> None:
+    async with (
+        Simulator(hold=20) as simulator,
+        Client(base_url=simulator.base_url, retry=Retry(first=0, most=0)) as client,
+    ):
+        shared = client.events(model="everything", input="x", background=True).pipe(ops.fan_out())
+        tabs = [await Ear(shared).heard(20) for _ in range(3)]
+        tabs[0].subscription.dispose()  # a closed tab
+        await turns()
+        assert simulator.status_of("resp_0001") == "in_progress"
+        await client.cancel("resp_0001")  # the stop button of another
+        for tab in tabs[1:]:
+            await tab.ended()
+            assert tab.completed
+            terminals = [event for event in tab.elements if isinstance(event, TerminalEvent)]
+            assert [event.response.status for event in terminals] == ["cancelled"]
+        assert simulator.status_of("resp_0001") == "cancelled"
+        # a second resume supersedes nothing: each is a subscription of its own, and here both share one
+        assert [r.path for r in simulator.requests if r.method == "POST"] == [
+            "/v1/responses",
+            "/v1/responses/resp_0001/cancel",
+        ]
+        assert not tabs[0].has_ended

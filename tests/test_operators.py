@@ -35,12 +35,13 @@ from orx_rx.models.lifecycle_events import ResponseCompletedEvent, TerminalEvent
 from orx_rx.models.stream_events import ResponseErrorEvent, StreamEnd, UnknownEvent
 from orx_rx.models.text_events import ResponseTextDeltaEvent, ResponseTextDoneEvent
 from orx_rx.protocol.accumulator import Accumulator
+from orx_rx.protocol.encoding import KEEPALIVE, encode_event, error_event
 from orx_rx.protocol.violations import DEFAULT, STRICT, Verdict, Violation
 from orx_rx.step import Operator
 from orx_rx.wire import Frame
 from tests import chain
-from tests.conformance import check_operator
-from tests.marbles import draw
+from tests.conformance import check_awaiting_operator, check_operator
+from tests.marbles import Trouble, draw
 from tests.sources import Listener, Source, at_once
 
 CREATED, ADDED, PART, HEL, LO, TEXT_DONE, PART_DONE, ITEM_DONE, COMPLETED = HELLO = chain.events(*chain.hello())
@@ -104,6 +105,7 @@ CONFORMING: Mapping[str, tuple[Callable[[], Operator[Any, Any]], Sequence[Any], 
         [Frame(data=line.partition(b"data: ")[2]) for line in BODY.split(b"\n\n")[:-1]],
         {"bad": Frame(data=b"nonsense")},
     ),
+    "encode_sse": (ops.encode_sse, HELLO, {"bad": UnknownEvent.model_construct(type="x", x=object()), "tells": True}),
     "fan_out": (ops.fan_out, HELLO, {"shares": True}),
     "frame": (
         lambda: ops.frame(max_frame_bytes=32),
@@ -131,8 +133,26 @@ def test_an_operator_keeps_the_promises_of_all_operators(name: str) -> None:
     check_operator(make, inputs, **particulars)
 
 
+async def doubled(number: int) -> int:
+    await asyncio.sleep(0)
+    return 2 * number
+
+
+AWAITING: Mapping[str, tuple[Callable[[], Operator[Any, Any]], Sequence[Any]]] = {
+    "map_async": (lambda: ops.map_async(doubled), [1, 2, 3]),
+    "map_async, several at a time": (lambda: ops.map_async(doubled, concurrency=2), [1, 2, 3]),
+    "map_async, as they are ready": (lambda: ops.map_async(doubled, concurrency=None, ordered=False), [1, 2, 3]),
+}
+
+
+@pytest.mark.parametrize("title", AWAITING)
+async def test_an_operator_that_awaits_keeps_the_promises_of_all_such_operators(title: str) -> None:
+    await check_awaiting_operator(*AWAITING[title])
+
+
 def test_no_operator_is_left_out() -> None:
-    assert sorted(CONFORMING) == sorted(ops.__all__)
+    checked = [*CONFORMING, *{title.partition(",")[0] for title in AWAITING}]
+    assert sorted(checked) == sorted(ops.__all__)
 
 
 @pytest.mark.parametrize("name", ops.__all__)
@@ -180,6 +200,18 @@ PICTURES: Mapping[str, tuple[Operator[Any, Any], str, str, dict[str, Any]]] = {
         "---x-----#FrameDecodeError",
         {"a": Frame(data=b'{"type": "response.created", "response": {}}'), "b": Frame(data=b"nonsense")}
         | {"x": event({"type": "response.created", "response": {}, "sequence_number": None})},
+    ),
+    "encode_sse": (
+        ops.encode_sse(keepalive=5),
+        "---a-------------b-------|",
+        "---A----k----k---B----k--|",
+        {"a": HEL, "b": LO, "A": encode_event(HEL), "B": encode_event(LO), "k": KEEPALIVE},
+    ),
+    "encode_sse, of what fails": (
+        ops.encode_sse(),
+        "---a----------#---",
+        "---A----------(E|)",
+        {"a": HEL, "A": encode_event(HEL), "E": encode_event(error_event(Trouble()))},
     ),
     "frame": (
         ops.frame(),
@@ -253,7 +285,7 @@ def test_the_picture_of_fan_out_is_what_happens() -> None:
 
 
 def test_every_operator_has_a_picture() -> None:
-    elsewhere = {"fan_out", "resume_on_disconnect"}  # the latter in test_resume.py
+    elsewhere = {"fan_out", "map_async", "resume_on_disconnect"}  # the last two in tests of their own
     assert {title.partition(",")[0] for title in PICTURES} | elsewhere == set(ops.__all__)
 
 
@@ -279,6 +311,12 @@ def documented(title: str) -> set[str]:
 WRONG: Sequence[tuple[Callable[[], object], type[Exception], str]] = [
     (lambda: ops.frame(max_frame_bytes=0), ValueError, "at least 1, got 0"),
     (lambda: ops.sequence_check(gaps="some"), ValueError, "'allow', 'report' or 'raise', got 'some'"),  # type: ignore[arg-type]
+    (lambda: ops.encode_sse(after=-1), ValueError, "None or a number from 0, got -1"),
+    (lambda: ops.encode_sse(after=True), ValueError, "None or a number from 0, got True"),
+    (lambda: ops.encode_sse(after="7"), ValueError, "None or a number from 0, got '7'"),  # type: ignore[arg-type]
+    (lambda: ops.encode_sse(keepalive=0), ValueError, "None or above 0 seconds, got 0"),
+    (lambda: ops.encode_sse(keepalive=float("inf")), ValueError, "None or above 0 seconds, got inf"),
+    (lambda: ops.encode_sse(keepalive=float("nan")), ValueError, "None or above 0 seconds, got nan"),
     (lambda: ops.lifecycle_guard(linger=-1), ValueError, "at least 0 seconds, got -1"),
     (lambda: ops.lifecycle_guard(linger=float("nan")), ValueError, "at least 0 seconds, got nan"),
     (lambda: ops.reasoning(kind="none"), ValueError, "'all', 'summary' or 'raw', got 'none'"),  # type: ignore[arg-type]
@@ -290,6 +328,10 @@ WRONG: Sequence[tuple[Callable[[], object], type[Exception], str]] = [
     (ops.of_type, TypeError, "at least one class of events, got none"),
     (lambda: ops.of_type(str), TypeError, "classes of events, got <class 'str'>"),  # type: ignore[type-var]
     (lambda: ops.of_type(HEL), TypeError, "classes of events, got ResponseTextDeltaEvent"),  # type: ignore[arg-type]
+    (lambda: ops.map_async(3), TypeError, "fn to be a coroutine function, got 3"),  # type: ignore[arg-type]
+    (lambda: ops.map_async(doubled, concurrency=0), ValueError, "a number from 1, or None, got 0"),
+    (lambda: ops.map_async(doubled, concurrency=True), TypeError, "a number from 1, or None, got True"),
+    (lambda: ops.map_async(doubled, concurrency=1.5), TypeError, "a number from 1, or None, got 1.5"),  # type: ignore[arg-type]
     (lambda: ops.decode(profile="STRICT"), TypeError, "a profile, such as DEFAULT, got 'STRICT'"),  # type: ignore[arg-type]
     (lambda: ops.accumulate(on_violation=3), TypeError, "a function or an observer, got 3"),  # type: ignore[arg-type]
 ]

@@ -29,8 +29,11 @@ LAYERS = {
     "orx_rx.reporting": 3,
     "orx_rx.step": 3,
     "orx_rx.flow": 3,
+    "orx_rx.inbox": 3,
+    "orx_rx.owner": 3,
     "orx_rx.operators": 4,
     "orx_rx.aio": 5,
+    "orx_rx.bridges": 5,
     "orx_rx.http": 5,
 }
 TOP = 6

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import pytest
 from reactivex import Observable, abc
 from reactivex.disposable import Disposable
+from reactivex.scheduler.eventloop import AsyncIOScheduler
 from reactivex.testing import TestScheduler
 
 from orx_rx import operators as ops
-from orx_rx.step import lift, lift_settling
+from orx_rx.step import lift, lift_settling, stopwatch
 from orx_rx.wire import Frame
 from tests.marbles import Trouble, draw
 from tests.sources import Listener, Source, at_once
@@ -341,3 +343,16 @@ def test_operators_in_a_wrong_order_are_told_what_they_take(wrong: Callable[[], 
     (error,) = Listener[Any](wrong()).ends
     assert isinstance(error, TypeError)
     assert str(error) == message
+
+
+async def test_the_time_of_an_event_loop_is_not_that_of_the_wall() -> None:
+    loop = asyncio.get_running_loop()
+    assert stopwatch(AsyncIOScheduler(loop)) == loop.time
+
+
+def test_the_time_of_any_other_scheduler_is_its_own() -> None:
+    scheduler = TestScheduler()
+    now = stopwatch(scheduler)
+    before = now()
+    scheduler.advance_to(7.5)
+    assert now() - before == 7.5

@@ -16,8 +16,11 @@ from tests.conftest import ROOT
 pytest.importorskip("mypy")
 
 PROLOGUE = """
+import asyncio
+from collections.abc import AsyncIterator
 from reactivex import Observable, operators as rx
 from orx_rx import Accumulator, Client, Frame, Violation, final_response, iterate, lift, operators as ops
+from orx_rx import QueueEnd, from_async_iterable, to_queue
 from orx_rx.models import Event, ResponseCompletedEvent, ResponseTextDeltaEvent, ResponseTextDoneEvent
 
 class Lengths:
@@ -25,6 +28,12 @@ class Lengths:
     def end(self) -> tuple[int, ...]: return ()
 
 def output_text(event: ResponseCompletedEvent) -> str: return event.response.output_text
+
+async def length(text: str) -> int: return len(text)
+
+async def numbers() -> AsyncIterator[int]: yield 1
+
+async def opened() -> AsyncIterator[int]: return numbers()
 
 violations: list[Violation] = []
 
@@ -48,6 +57,7 @@ REVEALED: Mapping[str, str] = {
     "events.pipe(ops.items())": "Observable[Item]",
     "events.pipe(ops.of_type(ResponseTextDeltaEvent))": "Observable[ResponseTextDeltaEvent]",
     "events.pipe(ops.of_type(ResponseTextDeltaEvent, ResponseTextDoneEvent))": "Observable[ContentEvent]",
+    "events.pipe(ops.text(), ops.map_async(length, concurrency=4, ordered=False))": "Observable[int]",
     "chunks.pipe(lift(Lengths))": "Observable[int]",
     # pipelines
     "chunks.pipe(ops.frame(), ops.decode(), ops.sequence_check(), ops.lifecycle_guard(), ops.accumulate())": (
@@ -60,8 +70,20 @@ REVEALED: Mapping[str, str] = {
     # what a client gives
     "client.chunks(model='story', input='Tell me one')": "Observable[bytes]",
     "client.events(model='story', input='Tell me one').pipe(ops.fan_out(), ops.text())": "Observable[str]",
+    "Client.in_thread().chunks(model='story', headers={})": "Observable[bytes]",
+    "Client.in_thread().events(model='story', linger=2).pipe(ops.fan_out(), ops.text())": "Observable[str]",
+    "Client.in_thread().on_loop(events.pipe(ops.items()))": "Observable[Item]",
+    "next(Client.in_thread().iterate(events.pipe(ops.text())))": "str",
+    "Client.in_thread().final_response(events)": "Response",
     "await anext(iterate(events.pipe(ops.text())))": "str",
     "await final_response(events)": "Response",
+    # to and from asyncio
+    "from_async_iterable(numbers)": "Observable[int]",
+    "from_async_iterable(numbers())": "Observable[int]",
+    "from_async_iterable(opened)": "Observable[int]",
+    "await to_queue(events.pipe(ops.text()), asyncio.Queue[str | QueueEnd]())": "None",
+    "await to_queue(events.pipe(ops.text()), asyncio.Queue[str | None](), end=lambda error: None)": "None",
+    "await to_queue(events.pipe(ops.text()), asyncio.Queue[str](), end=None)": "None",
 }
 
 MISTAKES = [
@@ -73,6 +95,13 @@ MISTAKES = [
     "ops.fan_out(history='some')",
     "ops.sequence_check(gaps='some')",
     "chunks.pipe(lift(str))",
+    "events.pipe(ops.map_async(length))",
+    "chunks.pipe(ops.map_async(len))",
+    "ops.map_async(length, 4)",
+    "from_async_iterable([1])",
+    "await to_queue(events.pipe(ops.text()), asyncio.Queue[str]())",
+    "Client.in_thread().events(linger='long')",
+    "Client.in_thread().resume()",
 ]
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import os
 import re
-from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cache, partial
 from importlib.metadata import PackageNotFoundError, version
@@ -16,7 +15,6 @@ from uuid import uuid4
 
 import aiohttp
 from pydantic import SecretStr
-from reactivex import Observable
 from reactivex.disposable import Disposable
 
 from orx_rx import operators as ops
@@ -25,7 +23,7 @@ from orx_rx.errors import BadRequest, Conflict, ConnectFailed, ConnectionLost, O
 from orx_rx.http.leaving import cancelled_on_dispose
 from orx_rx.http.retry import Retry, retried
 from orx_rx.http.source import JSON, body_chunks, sse_chunks, to_json
-from orx_rx.http.timeouts import Timeouts, running_loop, watch_events
+from orx_rx.http.timeouts import Timeouts, watch_events
 from orx_rx.models.base import to_wire
 from orx_rx.protocol.accumulator import Accumulator
 from orx_rx.protocol.cursor import Cursor
@@ -36,15 +34,16 @@ from orx_rx.protocol.resume import FINAL, MAX_QUEUED, Behind
 from orx_rx.protocol.sequence import SequenceChecker
 from orx_rx.protocol.violations import DEFAULT, Profile
 from orx_rx.reporting import judges, log
-from orx_rx.step import current_loop, lift, lift_settling
+from orx_rx.step import Stream, lift, lift_settling, run_in, running_loop
 from orx_rx.wire import DEFAULT_MAX_FRAME_BYTES
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from types import TracebackType
 
-    from reactivex import abc
+    from reactivex import Observable, abc
 
+    from orx_rx.http.threaded import ThreadedClient
     from orx_rx.models.event_base import Event
     from orx_rx.models.response import Response
     from orx_rx.reporting import AttemptListener, ViolationListener
@@ -61,7 +60,8 @@ class Client:
 
     Settings come from the arguments, else from `ORX_BASE_URL` and `ORX_API_KEY`, else from `OPENAI_BASE_URL` and
     `OPENAI_API_KEY`. Proxies come from `HTTP_PROXY`, `HTTPS_PROXY` and `NO_PROXY`. Use it as
-    `async with Client() as client`, or close it. A client serves one event loop.
+    `async with Client() as client`, or close it. A client serves one event loop; `in_thread` makes one for code that
+    has none.
 
     Args:
         base_url: The address up to and without `/responses`; by default OpenAI's.
@@ -99,6 +99,34 @@ class Client:
         self._live: dict[abc.ObserverBase[Any], abc.DisposableBase] = {}
         self._cancels: set[asyncio.Task[None]] = set()  # requests that nobody awaits
         self._closed = False
+
+    @classmethod
+    def in_thread(
+        cls,
+        *,
+        base_url: str | None = None,
+        api_key: str | SecretStr | None = None,
+        headers: Mapping[str, str] | None = None,
+        timeouts: Timeouts | None = None,
+        retry: Retry | None = None,
+    ) -> ThreadedClient:
+        """Make a client for code without an event loop: it has one of its own, in a thread.
+
+        Use it as `with Client.in_thread() as client`, or close it.
+
+        Args:
+            base_url: As for `Client`.
+            api_key: As for `Client`.
+            headers: As for `Client`.
+            timeouts: As for `Client`.
+            retry: As for `Client`.
+
+        Raises:
+            ValueError: As for `Client`.
+        """
+        from orx_rx.http.threaded import ThreadedClient  # it is made of clients
+
+        return ThreadedClient(cls(base_url=base_url, api_key=api_key, headers=headers, timeouts=timeouts, retry=retry))
 
     def __repr__(self) -> str:
         """Name the server, and never the key."""
@@ -141,6 +169,7 @@ class Client:
 
     def chunks(
         self,
+        /,
         *,
         headers: Mapping[str, str] | None = None,
         timeouts: Timeouts | None = None,
@@ -185,10 +214,11 @@ class Client:
             attempts = self._tracked(retried(chunks, self._retry, on_attempt=on_attempt))
             return attempts.subscribe(observer, scheduler=scheduler)
 
-        return Observable(subscribe)
+        return Stream(subscribe)
 
     def events(
         self,
+        /,
         *,
         profile: Profile = DEFAULT,
         on_violation: ViolationListener | None = None,
@@ -411,11 +441,11 @@ class Client:
                 checked = cancelled_on_dispose(checked, self._canceller(), cursor.response_id if cursor else "")
             return checked.subscribe(observer, scheduler=subscriber_scheduler)
 
-        return Observable(subscribe)
+        return Stream(subscribe)
 
     def _canceller(self) -> Callable[[str], None]:
         """Make a function that cancels a response, from whatever thread, and does not wait for it."""
-        loop = running_loop()
+        loop = running_loop("read HTTP in")
 
         async def cancel(response_id: str) -> None:
             try:
@@ -428,14 +458,7 @@ class Client:
             self._cancels.add(task)
             task.add_done_callback(self._cancels.discard)
 
-        def cancel_soon(response_id: str) -> None:
-            if current_loop() is loop:
-                begin(response_id)
-            else:
-                with suppress(RuntimeError):  # a loop that is closed sends nothing
-                    loop.call_soon_threadsafe(begin, response_id)
-
-        return cancel_soon
+        return lambda response_id: run_in(loop, partial(begin, response_id))
 
     def _rest(self, response_id: str, after: Cursor | None, options: _Options) -> Observable[bytes]:
         """Read the stream of a response, from its beginning or behind a cursor."""
@@ -504,7 +527,7 @@ class Client:
 
             return Disposable(dispose)
 
-        return Observable(subscribe)
+        return Stream(subscribe)
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from reactivex import Observable
 from reactivex.disposable import Disposable, SingleAssignmentDisposable
 
 from orx_rx.models.lifecycle_events import ResponseEvent, TerminalEvent
+from orx_rx.step import Stream
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from reactivex import abc
+    from reactivex import Observable, abc
 
     from orx_rx.models.event_base import Event
 
@@ -43,7 +43,7 @@ def cancelled_on_dispose(
         )
         return Disposable(leaving.leave)
 
-    return Observable(subscribe)
+    return Stream(subscribe)
 
 
 class _Leaving:

@@ -10,18 +10,17 @@ from email.utils import parsedate_to_datetime
 from math import isnan
 from typing import TYPE_CHECKING, Generic, TypeVar
 
-from reactivex import Observable
 from reactivex.disposable import SerialDisposable, SingleAssignmentDisposable
 from reactivex.scheduler import CurrentThreadScheduler
 
 from orx_rx.errors import ConnectFailed, StatusError, StreamTimeout, may_pass
 from orx_rx.reporting import Attempt, announce
-from orx_rx.step import clock_of
+from orx_rx.step import Stream, clock_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from reactivex import abc
+    from reactivex import Observable, abc
 
     from orx_rx.reporting import AttemptListener
 
@@ -146,7 +145,7 @@ def retried(
         retrying.connect()
         return retrying.subscription
 
-    return Observable(subscribe)
+    return Stream(subscribe)
 
 
 class _Retrying(Generic[T]):

@@ -7,24 +7,25 @@ from __future__ import annotations
 
 import asyncio
 import json as jsonlib
-from contextlib import suppress
 from typing import TYPE_CHECKING
 
 import aiohttp
-from reactivex import Observable
-from reactivex.disposable import Disposable
 
 from orx_rx.errors import ConnectFailed, ConnectionLost, NotAnEventStream, OrxError, SchemaViolation, StreamTimeout
+from orx_rx.flow import current_flow, subscribing
 from orx_rx.http.bodies import Watch, read_start, rest_of
 from orx_rx.http.failures import failure_of, hide, secrets_of
-from orx_rx.http.timeouts import Timeouts, running_loop
+from orx_rx.http.timeouts import Timeouts
+from orx_rx.owner import is_cancelled, own
 from orx_rx.reporting import log
-from orx_rx.step import current_loop
+from orx_rx.step import Stream, running_loop
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping, Sequence
 
-    from reactivex import abc
+    from reactivex import Observable, abc
+
+    from orx_rx.flow import Flow
 
 EVENT_STREAM = "text/event-stream"
 JSON = "application/json"
@@ -142,25 +143,14 @@ def body_chunks(
         )
 
     def subscribe(observer: abc.ObserverBase[bytes], _: abc.SchedulerBase | None = None) -> abc.DisposableBase:
-        loop = running_loop()
-        reader = _Reader(request, observer, clocks, secrets_of(headers), media_type)
-        task = loop.create_task(reader.run(), name=f"orx_rx {method}")
-        task.add_done_callback(_tell_loop)
+        loop = running_loop("read HTTP")
+        flow = current_flow()
+        if flow is not None:
+            flow.heed()
+        reader = _Reader(request, observer, clocks, secrets_of(headers), media_type, flow)
+        return own(loop, observer, reader.read, reader.close, source="sse_chunks", name=f"orx_rx {method}")
 
-        def stop() -> None:
-            reader.close()
-            task.cancel()
-
-        def dispose() -> None:
-            if current_loop() is loop:
-                stop()
-            else:  # timers of Rx run in threads of their own, which must not touch the loop, and do not wake it
-                with suppress(RuntimeError):  # a closed loop has nothing left to stop
-                    loop.call_soon_threadsafe(stop)
-
-        return Disposable(dispose)
-
-    return Observable(subscribe)
+    return Stream(subscribe)
 
 
 def to_json(value: object) -> bytes:
@@ -173,13 +163,6 @@ def to_json(value: object) -> bytes:
     return jsonlib.dumps(value, ensure_ascii=False, allow_nan=False).encode()
 
 
-def _tell_loop(task: asyncio.Task[None]) -> None:
-    """Report what a subscriber raised; there is nobody else who could take it."""
-    if not task.cancelled() and (error := task.exception()) is not None:
-        context = {"message": "a subscriber of orx_rx.sse_chunks raised", "exception": error, "task": task}
-        task.get_loop().call_exception_handler(context)
-
-
 class _Reader:
     """The owner of one response."""
 
@@ -190,12 +173,14 @@ class _Reader:
         timeouts: Timeouts,
         secrets: Sequence[str],
         media_type: str,
+        flow: Flow | None,
     ) -> None:
         self._request = request
         self._observer = observer
         self._timeouts = timeouts
         self._secrets = secrets
         self._expected = media_type
+        self._flow = flow
         self._response: aiohttp.ClientResponse | None = None
 
     def close(self) -> None:
@@ -203,39 +188,14 @@ class _Reader:
         if self._response is not None:
             self._response.close()
 
-    async def run(self) -> None:
-        """Read the response, and say how it ended.
-
-        What a subscriber raises ends the stream too. It goes to `on_error`, so that whatever else is in the pipeline
-        stops its clocks and waits for nothing, and out of the task, so that the loop hears of it.
-        """
-        try:
-            failure = await self._read()
-        except BaseException as error:
-            self.close()
-            raised = _raised(error)
-            if raised is not None:
-                self._observer.on_error(raised)
-            if raised is None or raised is error:
-                raise
-            raise raised from error
-        if failure is None:
-            self._observer.on_completed()
-        else:
-            self.close()
-            self._observer.on_error(failure)
-
-    async def _read(self) -> OrxError | None:
-        """Hand on the chunks until the body ends, and return what ended it too early.
-
-        It is returned and not raised, so that nothing that a subscriber raises is taken for it.
-        """
+    async def read(self) -> OrxError | None:
+        """Hand on the chunks until the body ends, and return what ended it too early."""
         try:
             response = await self._open()
         except Exception as error:
             return self._ours(error)
         except asyncio.CancelledError:
-            if _is_cancelled():
+            if is_cancelled():
                 raise
             # aiohttp cancels those who wait for a connection of a session that somebody closes
             return ConnectFailed("expected an answer, got a session that was closed")
@@ -250,9 +210,12 @@ class _Reader:
                     self._observer.on_next(chunk)
                 if failure or not chunk:
                     return failure
+                if self._flow is not None and self._flow.is_paused:
+                    await self._flow.ready()
 
     async def _open(self) -> aiohttp.ClientResponse:
-        response = self._response = await self._request()
+        with subscribing(None):  # a connection outlives its stream, and would keep the context that it was made in
+            response = self._response = await self._request()
         log.debug("answer", status=response.status, request_id=response.headers.get("x-request-id"))
         if not 200 <= response.status < 300:
             raise await failure_of(response, self._secrets)
@@ -268,6 +231,9 @@ class _Reader:
         """Turn what aiohttp raised into an error of ours."""
         if isinstance(error, OrxError):
             return error
+        # aiohttp raises one and the same error for every connection that somebody closes; what it knows through its
+        # traceback, all our frames among it, would live as long as the program
+        error.__traceback__ = None
         ours: OrxError
         clock = next((name for kind, name in _CLOCKS if isinstance(error, kind)), None)
         if clock is not None:
@@ -278,18 +244,6 @@ class _Reader:
             ours = ConnectionLost(f"expected the rest of the body, got {_say(error)}")
         ours.__cause__ = error.__cause__ if isinstance(error, _TALKATIVE) else error
         return ours
-
-
-def _raised(error: BaseException) -> Exception | None:
-    """Tell what a subscriber raised; None if it was no subscriber, or no failure."""
-    if isinstance(error, asyncio.CancelledError) and not _is_cancelled():
-        return RuntimeError("a subscriber raised CancelledError")
-    return error if isinstance(error, Exception) else None
-
-
-def _is_cancelled() -> bool:
-    task = asyncio.current_task()
-    return task is None or task.cancelling() > 0
 
 
 _CLOCKS: tuple[tuple[type[Exception], str], ...] = (

@@ -2,24 +2,23 @@
 
 from __future__ import annotations
 
-import asyncio
 import math
 from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, TypeVar
 
-from reactivex import Observable
 from reactivex.disposable import CompositeDisposable, SerialDisposable
 from reactivex.scheduler.eventloop import AsyncIOScheduler
 
 from orx_rx.errors import StreamTimeout
+from orx_rx.flow import current_flow
 from orx_rx.models.lifecycle_events import ResponseInProgressEvent, ResponseQueuedEvent
 from orx_rx.models.stream_events import KeepaliveEvent
+from orx_rx.step import Stream, running_loop, stopwatch
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from datetime import datetime
 
-    from reactivex import abc
+    from reactivex import Observable, abc
 
     from orx_rx.models.event_base import Event
     from orx_rx.step import Operator
@@ -56,20 +55,6 @@ class Timeouts:
             seconds: float | None = getattr(self, field.name)
             if seconds is not None and not 0 < seconds < math.inf:
                 raise ValueError(f"expected {field.name} to be None or above 0 seconds, got {seconds}")
-
-
-def running_loop() -> asyncio.AbstractEventLoop:
-    """Find the running event loop.
-
-    Raises:
-        RuntimeError: There is none.
-    """
-    try:
-        return asyncio.get_running_loop()
-    except RuntimeError:
-        raise RuntimeError(
-            "expected a running event loop to read HTTP in, got none: subscribe inside a coroutine"
-        ) from None
 
 
 def watch_events(timeouts: Timeouts, scheduler: abc.SchedulerBase | None = None) -> Operator[Event, Event]:
@@ -126,16 +111,21 @@ def _clocked(
     def subscribe(
         observer: abc.ObserverBase[T], subscriber_scheduler: abc.SchedulerBase | None = None
     ) -> abc.DisposableBase:
-        keeper = scheduler or subscriber_scheduler or AsyncIOScheduler(running_loop())
+        keeper = scheduler or subscriber_scheduler or AsyncIOScheduler(running_loop("read HTTP"))
         timer = SerialDisposable()
+        flow, pauses = current_flow(), 0
         running = stops is not None
-        wound: datetime = keeper.now
+        now = stopwatch(keeper)
+        wound = now()
 
         def wind(left: float) -> None:
             timer.disposable = keeper.schedule_relative(left, expire)
 
         def expire(*_: object) -> None:
-            left = seconds - (keeper.now - wound).total_seconds()
+            nonlocal wound, pauses
+            if again and flow is not None and (flow.is_paused or flow.times_paused > pauses):
+                wound, pauses = now(), flow.times_paused  # a slow consumer is no fault of the server
+            left = seconds - (now() - wound)
             if left > 0:  # it was wound up since; setting a timer for every element would cost more
                 wind(left)
             else:
@@ -145,7 +135,7 @@ def _clocked(
             nonlocal running, wound
             if running and stops is not None and stops(element):
                 if again:
-                    wound = keeper.now
+                    wound = now()
                 else:
                     running = False
                     timer.dispose()
@@ -155,4 +145,4 @@ def _clocked(
         upstream = source.subscribe(on_next, observer.on_error, observer.on_completed, scheduler=subscriber_scheduler)
         return CompositeDisposable(upstream, timer)
 
-    return Observable(subscribe)
+    return Stream(subscribe)

@@ -8,6 +8,7 @@ from __future__ import annotations
 from orx_rx.protocol.accumulator import Accumulator
 from orx_rx.protocol.cursor import Cursor
 from orx_rx.protocol.decoding import Decoder
+from orx_rx.protocol.encoding import EventEncoder, last_event_id
 from orx_rx.protocol.lifecycle import LifecycleGuard
 from orx_rx.protocol.reading import ItemReader, PieceReader
 from orx_rx.protocol.sequence import SequenceChecker
@@ -21,6 +22,7 @@ __all__ = [
     "Accumulator",
     "Cursor",
     "Decoder",
+    "EventEncoder",
     "ItemReader",
     "Judge",
     "LifecycleGuard",
@@ -30,4 +32,5 @@ __all__ = [
     "SequenceChecker",
     "Verdict",
     "Violation",
+    "last_event_id",
 ]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from base64 import b64decode
+from base64 import b64decode, b64encode
 from binascii import Error as BinasciiError
 from typing import TYPE_CHECKING
 
@@ -10,7 +10,7 @@ from orx_rx.errors import SchemaViolation
 from orx_rx.models.argument_events import ShellOutputDelta
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
 
 class Text:
@@ -54,6 +54,11 @@ class Text:
             found.append(piece)
         return "".join(reversed(found))[start - at : end - at]
 
+    @staticmethod
+    def join(pieces: Sequence[str]) -> str:
+        """Make one piece of several."""
+        return "".join(pieces)
+
 
 class Sound:
     """Sound that grows by pieces in base64."""
@@ -80,6 +85,11 @@ class Sound:
     def tail(self, end: int, size: int) -> bytes:
         """Decode the last of the first pieces."""
         return _sound(self._pieces[max(0, end - size) : end])
+
+    @staticmethod
+    def join(pieces: Sequence[str]) -> str:
+        """Make one piece of several, each of which may end in padding."""
+        return b64encode(_sound(pieces)).decode()
 
 
 def _sound(pieces: Sequence[str]) -> bytes:
@@ -121,6 +131,14 @@ class Printed:
 
     def tail(self, end: int, size: int) -> ShellOutputDelta:
         """Join the last of the first pieces."""
-        pieces = self._pieces[max(0, end - size) : end]
+        return self.join(self._pieces[max(0, end - size) : end])
+
+    @staticmethod
+    def join(pieces: Sequence[ShellOutputDelta]) -> ShellOutputDelta:
+        """Make one piece of several."""
         stdout = "".join(piece.stdout or "" for piece in pieces)
         return ShellOutputDelta(stdout=stdout, stderr="".join(piece.stderr or "" for piece in pieces))
+
+
+GROWTHS: Mapping[str, type[Sound | Printed]] = {"audio": Sound, "shell_output": Printed}
+"""What a channel grows as, by its name; as `Text` where it is not named."""

@@ -10,17 +10,15 @@ from orx_rx.models.items import ITEM_CLASSES, UnknownItem
 from orx_rx.models.machine_items import ShellAction, ShellOutput
 from orx_rx.models.parts import PART_CLASSES, Part, UnknownPart
 from orx_rx.protocol.channels import CHANNELS, Channel
-from orx_rx.protocol.growth import Printed, Sound, Text
+from orx_rx.protocol.growth import GROWTHS, Text
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Iterator, Mapping
 
     from orx_rx.models.item_base import Item
     from orx_rx.models.parts import Logprob
 
 M = TypeVar("M", bound=Model)
-
-_GROWTHS: Mapping[str, Callable[[], Text | Sound | Printed]] = {"audio": Sound, "shell_output": Printed}
 
 
 class Grown:
@@ -30,7 +28,7 @@ class Grown:
 
     def __init__(self, channel: Channel) -> None:
         self.channel: Channel = channel
-        self.growth: Any = _GROWTHS.get(channel.name, Text)()
+        self.growth: Any = GROWTHS.get(channel.name, Text)()
         self.told: Any = None  # what the done event said
         self.part: Part | None = None  # the part as added or as done
         self.closed: str | None = None  # what the part said when it was done

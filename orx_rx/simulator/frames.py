@@ -2,25 +2,16 @@
 
 from __future__ import annotations
 
-import json
 from typing import TYPE_CHECKING
 
-from orx_rx.models.base import to_wire
+from orx_rx.protocol.encoding import DONE as DONE
+from orx_rx.protocol.encoding import json_bytes as json_bytes
 from orx_rx.wire import Frame, encode_frame
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from orx_rx.models.event_base import Event
-
-DONE = encode_frame(Frame(data=b"[DONE]"))
-"""The sentinel at the end of a stream."""
-
-
-def json_bytes(value: object) -> bytes:
-    """Write a value as compact JSON in UTF-8; models are written the way a server sends them."""
-    text = json.dumps(to_wire(value), ensure_ascii=False, separators=(",", ":"))
-    return text.encode("utf-8", "backslashreplace")  # a lone surrogate becomes its JSON escape
 
 
 def frame_of(event: Event, *, event_line: bool = True) -> bytes:

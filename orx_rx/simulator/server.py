@@ -104,6 +104,11 @@ class Simulator:
         return self._provider.streams.count
 
     @property
+    def blocked_streams(self) -> int:
+        """How many streams are not written on because their client does not read, and every buffer between is full."""
+        return self._provider.streams.blocked
+
+    @property
     def disconnects(self) -> int:
         """How many clients went away before the end of their stream."""
         return self._provider.streams.disconnects

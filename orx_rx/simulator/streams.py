@@ -144,6 +144,11 @@ class OpenStreams:
         """How many there are."""
         return len(self._open)
 
+    @property
+    def blocked(self) -> int:
+        """How many of them wait until their client reads."""
+        return sum(stream.request.protocol.writing_paused for stream in self._open if stream.connected)
+
     @contextmanager
     def open(self, request: web.Request, response_id: str) -> Generator[asyncio.Event]:
         """Keep account of a stream while it is written; what it gives is the gate that a hold waits at.
