@@ -42,8 +42,9 @@ format: $(DEV)  ## format, and fix what the linter can fix
 	$(RUN) ruff format .
 	$(RUN) ruff check --fix .
 
-bench: $(DEV)  ## measure the pipeline
+bench: $(DEV)  ## measure the pipeline, and the fan-out
 	@$(RUN) benchmarks.pipeline
+	@$(RUN) benchmarks.fan_out
 
 wheel: $(DEV)  ## build sdist and wheel into dist/, and look into the wheel
 	rm -rf dist

@@ -2,8 +2,26 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from functools import partial
+
 import pytest
 
+from benchmarks import fan_out
+from benchmarks.fan_out import (
+    HANDING,
+    JOINING,
+    LOOP,
+    QUEUE,
+    SHARING,
+    Push,
+    Subscriber,
+    hand_over,
+    interleaved,
+    join_late,
+    share,
+    table,
+)
 from benchmarks.peers import CONTENDERS, OURS, Read
 from benchmarks.pipeline import FLOORS, check
 from benchmarks.workload import workload
@@ -43,3 +61,43 @@ def test_a_stream_is_the_same_however_it_is_cut(chunk_size: int | None) -> None:
 
 def test_every_other_contender_has_a_floor() -> None:
     assert set(FLOORS) == set(CONTENDERS) - {OURS}
+
+
+@pytest.mark.parametrize("subscribers", [1, 3])
+@pytest.mark.parametrize("name", SHARING)
+def test_every_way_to_share_gives_every_subscriber_every_element(name: str, subscribers: int) -> None:
+    assert share(SHARING[name], subscribers, range(20)) >= 0
+
+
+@pytest.mark.parametrize("name", JOINING)
+def test_every_way_to_keep_a_history_gives_all_of_it_to_who_comes_late(name: str) -> None:
+    assert join_late(JOINING[name], range(20)) >= 0
+
+
+@pytest.mark.parametrize("name", HANDING)
+async def test_every_way_to_hand_over_gives_the_consumer_what_it_should_get(name: str) -> None:
+    assert await hand_over(name, fan_out.deltas(250)) >= 0
+
+
+def test_a_way_to_share_that_loses_an_element_is_found_out() -> None:
+    def careless(subscribers: Sequence[Subscriber]) -> Push:
+        push = SHARING[LOOP](subscribers)
+        return lambda elements: push(elements[1:])
+
+    with pytest.raises(ValueError, match="expected a subscriber to get 20 elements, got 19"):
+        share(careless, 1, range(20))
+
+
+def test_costs_are_by_element_and_ratios_by_round() -> None:
+    costs = {QUEUE: iter([9.0, 1.0, 2.0, 4.0]), "twice": iter([9.0, 2.0, 4.0, 8.0])}
+    runs = {name: partial(next, its) for name, its in costs.items()}
+    measured = interleaved(runs, QUEUE, 10**6, 3)
+    assert {name: (one.rounds, one.ratio) for name, one in measured.items()} == {
+        QUEUE: ([1.0, 2.0, 4.0], 1.0),
+        "twice": ([2.0, 4.0, 8.0], 2.0),
+    }
+    assert [line.split() for line in table("costs", {"case": measured}).splitlines()] == [
+        ["costs", "case"],
+        [QUEUE, "2.000", "(1.00)"],
+        ["twice", "4.000", "(2.00)"],
+    ]
