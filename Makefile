@@ -4,6 +4,7 @@
 
 PYTHON ?= python3
 VENV ?= .venv
+COVERAGE ?= --cov --cov-report=term
 
 MAKEFLAGS += --no-print-directory
 BIN := $(VENV)/bin
@@ -28,9 +29,9 @@ venv: $(DEV)  ## make the environment, with the library (editable) and every too
 demo: $(RUNTIME)  ## run the demo, which needs no key and no network
 	@$(RUN) examples.demo
 
-test: $(DEV)  ## run the tests and measure their coverage
-	@echo "pytest on $$("$(BIN)/python" -V) in $(VENV), with coverage of orx_rx and its operators:"
-	@$(RUN) pytest --cov --cov-report=term
+test: $(DEV)  ## run the tests and measure their coverage (COVERAGE= does not)
+	@echo "pytest on $$("$(BIN)/python" -V) in $(VENV):"
+	@$(RUN) pytest $(COVERAGE)
 
 check: $(DEV)  ## format, lint, and both type checkers, changing nothing
 	$(RUN) ruff format --check .

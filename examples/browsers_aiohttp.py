@@ -36,12 +36,13 @@ HEADERS = {
 }
 
 
-def application(events: Observable[Event], *, patience: float = 30.0) -> web.Application:
+def application(events: Observable[Event], *, patience: float = 30.0, buffer: int = 1_000) -> web.Application:
     """Make a server that shows a stream to whoever asks.
 
     Args:
         events: The stream, behind a `fan_out` that keeps its history.
         patience: How long a browser may leave what was sent to it unread, in seconds.
+        buffer: How many frames may wait for a browser that reads too slowly, besides the history.
     """
 
     async def page(_: web.Request) -> web.FileResponse:
@@ -53,7 +54,7 @@ def application(events: Observable[Event], *, patience: float = 30.0) -> web.App
         await response.prepare(request)
         try:
             frames = events.pipe(ops.encode_sse(after=after))
-            async with iterate(frames, buffer=1_000, overflow="fail") as reading:
+            async with iterate(frames, buffer=buffer, overflow="fail") as reading:
                 async for frame in reading:
                     async with asyncio.timeout(patience):
                         await response.write(frame)

@@ -44,11 +44,13 @@ class Stream:
     Args:
         events: The stream, behind a `fan_out` that keeps its history.
         patience: How long a browser may leave what was sent to it unread, in seconds.
+        buffer: How many frames may wait for a browser that reads too slowly, besides the history.
     """
 
-    def __init__(self, events: Observable[Event], *, patience: float = 30.0) -> None:
+    def __init__(self, events: Observable[Event], *, patience: float = 30.0, buffer: int = 1_000) -> None:
         self._events = events
         self._patience = patience
+        self._buffer = buffer
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer a request; the response watches for a browser that leaves, and ends then."""
@@ -61,17 +63,19 @@ class Stream:
         # who gave up reading is given up: an ASGI server closes the connection of an answer that was not completed
         with suppress(TimeoutError, ConsumerTooSlow):
             frames = self._events.pipe(ops.encode_sse(after=after))
-            async with iterate(frames, buffer=1_000, overflow="fail") as reading:
+            async with iterate(frames, buffer=self._buffer, overflow="fail") as reading:
                 await StreamingResponse(reading, headers=HEADERS)(scope, receive, send_in_time)
 
 
-def application(events: Observable[Event], *, patience: float = 30.0) -> Starlette:
+def application(events: Observable[Event], *, patience: float = 30.0, buffer: int = 1_000) -> Starlette:
     """Make a server that shows a stream to whoever asks; the arguments are those of `Stream`."""
 
     async def page(_: Request) -> FileResponse:
         return FileResponse(PAGE)
 
-    return Starlette(routes=[Route("/", page), Route("/events", Stream(events, patience=patience), methods=["GET"])])
+    return Starlette(
+        routes=[Route("/", page), Route("/events", Stream(events, patience=patience, buffer=buffer), methods=["GET"])]
+    )
 
 
 async def main(port: int = 0) -> None:

@@ -22,6 +22,7 @@ from orx_rx import (
     FrameDecodeError,
     FrameTooLarge,
     IncompleteOutput,
+    JoinedTooLate,
     LifecycleViolation,
     NotAnEventStream,
     NotFound,
@@ -78,6 +79,7 @@ EXAMPLES: dict[type[OrxError], OrxError] = {
         Refused("never"),
         OutputParseError("expected a, got b", "abc"),
         ConsumerTooSlow(256),
+        JoinedTooLate(3),
         *(refused(kind, status) for status, kind in {**STATUS_ERRORS, 500: ServerFault, 418: StatusError}.items()),
     )
 }

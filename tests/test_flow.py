@@ -22,11 +22,22 @@ from reactivex import operators as rx
 from reactivex.scheduler import NewThreadScheduler
 from reactivex.scheduler.eventloop import AsyncIOScheduler
 from reactivex.subject import Subject
+from reactivex.testing import TestScheduler
 
-from orx_rx import Client, ConnectionLost, ConsumerTooSlow, StreamInterrupted, Timeouts, final_response, iterate
+from orx_rx import (
+    Client,
+    ConnectionLost,
+    ConsumerTooSlow,
+    StreamInterrupted,
+    StreamTimeout,
+    Timeouts,
+    final_response,
+    iterate,
+)
 from orx_rx import operators as ops
 from orx_rx.aio import Iteration
 from orx_rx.flow import Flow, current_flow, subscribing
+from orx_rx.http.timeouts import watch_events
 from orx_rx.inbox import Overflow
 from orx_rx.models import Event, ResponseCompletedEvent, ResponseTextDeltaEvent, ResponseTextDoneEvent, TerminalEvent
 from orx_rx.protocol.channels import DELTA_CHANNELS
@@ -214,17 +225,31 @@ async def test_a_connection_that_is_closed_in_a_pause_is_an_error_after_what_wai
 
 
 async def test_the_clocks_of_the_server_do_not_run_while_the_reader_pauses() -> None:
+    clock = TestScheduler()
     async with running() as (simulator, client):
-        events = long(client, timeouts=Timeouts(progress=0.05))
-        reading = iterate(events, buffer=10)
+        reading = iterate(long(client, timeouts=Timeouts(progress=10, first_event=None), scheduler=clock), buffer=10)
         await anext(reading)
         await simulator.wait_for(lambda s: s.blocked_streams == 1, timeout=60)
-        loop = asyncio.get_running_loop()
-        late = loop.time() + 0.2  # four times the clock; the longer the machine takes, the better
-        while loop.time() < late:
-            await turns(100)
+        for _ in range(100):
+            clock.advance_by(9)
         numbers, _ = await read_slowly(reading, lambda: 0, 3_000)
         assert numbers == list(range(1, EVENTS))
+
+
+async def test_a_pause_that_is_over_is_remembered_by_the_clock_for_one_round() -> None:
+    clock, source, flow = TestScheduler(), Source[Event](), Flow()
+    errors: list[Exception] = []
+    with subscribing(flow):
+        watch_events(Timeouts(progress=10, first_event=None), clock)(source.observable).subscribe(
+            on_error=errors.append, scheduler=clock
+        )
+    clock.advance_by(8)
+    flow.pause()
+    flow.resume()
+    clock.advance_by(11)
+    assert errors == []
+    clock.advance_by(2)
+    assert [type(error) for error in errors] == [StreamTimeout]
 
 
 # through what stands between
