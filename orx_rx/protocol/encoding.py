@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, cast
 from orx_rx.errors import (
     ConnectFailed,
     ConsumerTooSlow,
+    JoinedTooLate,
     OutputError,
     ProtocolError,
     RateLimited,
@@ -46,6 +47,7 @@ _TOLD: Sequence[tuple[type[Exception], str, str]] = [
     (ServerError, "server_error", "The model reported an error."),
     (StreamInterrupted, "stream_interrupted", "The answer broke off."),
     (OutputError, "output_error", "The answer is not what was asked for."),
+    (JoinedTooLate, "joined_too_late", "The beginning of the answer is not kept any more."),
     (ConsumerTooSlow, "consumer_too_slow", "The stream was read too slowly."),
     (Exception, "internal_error", "Something went wrong."),
 ]
