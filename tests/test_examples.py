@@ -29,6 +29,7 @@ EXAMPLES = {
     "race": ["hare won: completed", "server of the hare: 1 request, 0 hung up", "tortoise: 1 request, 1 hung up"],
     "sync_rx": ["story: ", "moon: ", "completed, "],
     "replay": ["completed: message"],
+    "check": ["response.completed, [DONE]", "STRICT: passes", "nothing was found"],
     "survive": ["completed, over", "and 1 POST"],
 }
 SERVERS = ["browsers_aiohttp", "browsers_starlette"]  # these do not end by themselves
@@ -72,7 +73,7 @@ async def test_an_example_runs_by_itself(name: str) -> None:
         assert words in out
 
 
-@pytest.mark.parametrize("name", sorted(EXAMPLES.keys() - {"replay", "survive"}))
+@pytest.mark.parametrize("name", sorted(EXAMPLES.keys() - {"replay", "check", "survive"}))
 async def test_an_example_asks_the_server_that_the_environment_names(name: str) -> None:
     async with Simulator(api_key="a-key") as simulator:
         settings = {"ORX_BASE_URL": simulator.base_url, "ORX_API_KEY": "a-key", "ORX_MODEL": "story"}
@@ -117,6 +118,26 @@ async def test_the_replay_says_what_is_wrong_with_a_file(tmp_path: Path) -> None
     code, out, err = await run("-m", "examples.replay", str(tmp_path / "none.sse"))
     assert (code, out) == (2, "")
     assert "expected a file to read, got No such file or directory" in err
+
+
+async def test_the_check_says_what_is_wrong_with_a_file_or_a_server(tmp_path: Path) -> None:
+    whole = (ROOT / "examples" / "data" / "story.sse").read_bytes()
+    broken = tmp_path / "a broken stream.sse"
+    broken.write_bytes(whole[: len(whole) // 2])
+    code, out, err = await run("-m", "examples.check", str(broken))
+    assert (code, err) == (1, "")
+    assert "error: missing_terminal: expected a terminal" in out
+    code, out, err = await run("-m", "examples.check", str(tmp_path / "none.sse"))
+    assert (code, out) == (2, "")
+    assert "expected a file to read, got No such file or directory" in err
+    for done, expected in ((False, 1), (True, 0)):
+        async with Simulator(api_key="a-key", done=done) as simulator:
+            arguments = ("-m", "examples.check", simulator.base_url, "story")
+            code, out, err = await run(*arguments, ORX_API_KEY="a-key")
+        assert (code, err) == (expected, "")
+        assert ("fail: done: expected [DONE]" in out) == (not done)
+        assert out.endswith("8 requests that may be billed\n")
+        assert "a-key" not in out
 
 
 async def test_the_example_of_the_readme_runs() -> None:

@@ -106,6 +106,9 @@ BROKEN: dict[str, Broken] = {
     ),
     "item_already_done": Broken(changed(7, finished(), finished()), 8, "response.output_item.done", "output[0]"),
     "item_not_closed": Broken(changed(7), 7, "response.completed", "output[0]"),
+    "item_status_open": Broken(
+        changed(7, finished(message("Hello") | {"status": "in_progress"})), 7, "response.output_item.done", "output[0]"
+    ),
     "item_id_changed": Broken(changed(2, part_added(id="msg_b")), 2, "response.content_part.added", "output[0]"),
     "item_id_conflict": Broken(
         changed(1, *TWO_ITEMS, part_added(index=1, id="msg_a")), 3, "response.content_part.added", "output[1]"

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from orx_rx.http.checks import CheckResult, check_server
 from orx_rx.http.client import Client
 from orx_rx.http.retry import Retry
 from orx_rx.http.source import sse_chunks
 from orx_rx.http.threaded import ThreadedClient
 from orx_rx.http.timeouts import Timeouts
 
-__all__ = ["Client", "Retry", "ThreadedClient", "Timeouts", "sse_chunks"]
+__all__ = ["CheckResult", "Client", "Retry", "ThreadedClient", "Timeouts", "check_server", "sse_chunks"]

@@ -6,6 +6,7 @@ Each step has `feed(x)`, which returns what that completes, and `end()`, which r
 from __future__ import annotations
 
 from orx_rx.protocol.accumulator import Accumulator
+from orx_rx.protocol.conformance import Conformance, Finding, Report
 from orx_rx.protocol.cursor import Cursor
 from orx_rx.protocol.decoding import Decoder
 from orx_rx.protocol.encoding import EventEncoder, last_event_id
@@ -20,14 +21,17 @@ __all__ = [
     "RULES",
     "STRICT",
     "Accumulator",
+    "Conformance",
     "Cursor",
     "Decoder",
     "EventEncoder",
+    "Finding",
     "ItemReader",
     "Judge",
     "LifecycleGuard",
     "PieceReader",
     "Profile",
+    "Report",
     "Rule",
     "SequenceChecker",
     "Verdict",

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from orx_rx.errors import OrxError, ServerError, StreamInterrupted, TransportError
 from orx_rx.models import lifecycle_events as lifecycle
 from orx_rx.models.event_base import Event, ItemEvent
+from orx_rx.models.item_base import StatusItem
 from orx_rx.models.items import ITEM_CLASSES
 from orx_rx.models.parts import PART_CLASSES
 from orx_rx.models.stream_events import ResponseErrorEvent, StreamEnd
@@ -279,6 +280,9 @@ class LifecycleGuard:
             self._judge.found("place_taken", message, event=event, place=f"output[{index}]")
         held.kind = held.kind or body.type
         held.call_id = held.call_id or getattr(body, "call_id", None)
+        if action is Action.DONE and isinstance(body, StatusItem) and body.status not in _FINAL:
+            message = f"expected a final status of the {body.type} that is done, got another one"
+            self._judge.found("item_status_open", message, event=event, place=f"output[{index}]")
 
     def _check_id(self, event: Event, held: _Item, index: int, id_: str) -> None:
         known = self._places.get(id_, index) if id_ else index
@@ -373,6 +377,9 @@ def _two_names(held: _Item, body: Item) -> tuple[object, object] | None:
 
 _TEXTS = frozenset(part for channel in CHANNELS for part in channel.parts)
 """The types of the parts whose text comes by events of this library's knowledge; others have nothing to finish."""
+
+_FINAL = (None, "completed", "incomplete", "failed", "cancelled")
+"""The statuses of items that are done; None for the kinds that need not have one."""
 
 _EXPECTED = {
     "item_not_open": "response.output_item.added first",

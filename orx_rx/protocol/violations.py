@@ -107,6 +107,7 @@ _ROWS: tuple[tuple[str, type[OrxError], Verdict, Verdict, str, str], ...] = (
         "Open Responses",
         "items are done before a completed terminal",
     ),
+    ("item_status_open", _LIFE, "ignore", "report", "OpenAI", "an item that is done has a status that is final"),
     ("item_id_changed", _LIFE, "report", "raise", "OpenAI", "the id of an item stays the same"),
     ("item_id_conflict", _LIFE, "raise", "raise", "OpenAI", "id and output index name the same item"),
     ("wrong_item_kind", _LIFE, "raise", "raise", "OpenAI", "an event fits the type of its item"),
