@@ -43,9 +43,10 @@ format: $(DEV)  ## format, and fix what the linter can fix
 	$(RUN) ruff format .
 	$(RUN) ruff check --fix .
 
-bench: $(DEV)  ## measure the pipeline, and the fan-out
+bench: $(DEV)  ## measure the pipeline, the fan-out, and partial output
 	@$(RUN) benchmarks.pipeline
 	@$(RUN) benchmarks.fan_out
+	@$(RUN) benchmarks.partial
 
 wheel: $(DEV)  ## build sdist and wheel into dist/, and look into the wheel
 	rm -rf dist

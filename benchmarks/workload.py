@@ -48,13 +48,22 @@ def workload(deltas: int, chunk_size: int | None) -> Workload:
         deltas: How many text deltas it has.
         chunk_size: The length of a chunk in bytes; None for one frame a chunk.
     """
-    pieces = [(" " if number else "") + _WORDS[number % len(_WORDS)] for number in range(deltas)]
+    return told([(" " if number else "") + _WORDS[number % len(_WORDS)] for number in range(deltas)], chunk_size)
+
+
+def told(pieces: list[str], chunk_size: int | None) -> Workload:
+    """Build a stream of given deltas and cut it.
+
+    Args:
+        pieces: The text deltas, of 16 characters at most.
+        chunk_size: The length of a chunk in bytes; None for one frame a chunk.
+    """
     frames = [_frame(number, event) for number, event in enumerate(_events(pieces))]
     name = "one frame" if chunk_size is None else f"{chunk_size:,} B"
     if chunk_size is not None and not chunk_size % 1024:
         name = f"{chunk_size // 1024} KiB"
     chunks = _cut([*frames, b"data: [DONE]\n\n"], chunk_size)
-    return Workload(f"{deltas:,} x {name}", chunks, len(frames), "".join(pieces))
+    return Workload(f"{len(pieces):,} x {name}", chunks, len(frames), "".join(pieces))
 
 
 def _cut(frames: list[bytes], size: int | None) -> tuple[bytes, ...]:

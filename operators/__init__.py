@@ -11,6 +11,7 @@ from orx_rx.operators._items import items
 from orx_rx.operators._lifecycle_guard import lifecycle_guard
 from orx_rx.operators._map_async import map_async
 from orx_rx.operators._of_type import of_type
+from orx_rx.operators._partial import partial
 from orx_rx.operators._reasoning import reasoning
 from orx_rx.operators._refusals import refusals
 from orx_rx.operators._resume_on_disconnect import resume_on_disconnect
@@ -27,6 +28,7 @@ __all__ = [
     "lifecycle_guard",
     "map_async",
     "of_type",
+    "partial",
     "reasoning",
     "refusals",
     "resume_on_disconnect",

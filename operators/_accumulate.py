@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from orx_rx.protocol.accumulator import Accumulator
+from orx_rx.protocol.structured import OutputFormat
 from orx_rx.protocol.violations import DEFAULT, Profile
 from orx_rx.reporting import judges
 from orx_rx.step import lift
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
 def accumulate(
     *,
     into: Accumulator | None = None,
+    text_format: Any = None,
     profile: Profile = DEFAULT,
     on_violation: ViolationListener | None = None,
 ) -> Operator[Event, Event]:
@@ -25,7 +27,8 @@ def accumulate(
 
     Delta events gain `snapshot`: what they add to, as it was when they were added, built when it is read. An item that
     is done, and the response of the terminal, are completed by what was streamed of them, where a server left them
-    empty. Errors that pass carry the response so far as `snapshot`. Events are copied, never changed.
+    empty. Errors that pass carry the response so far as `snapshot`. Events are copied, never changed. With a
+    `text_format`, texts that are done gain `parsed`, and responses `output_parsed`.
 
     ::
 
@@ -38,18 +41,23 @@ def accumulate(
     Args:
         into: An accumulator to use, so that its owner can look at the response at any moment. It is reset at every
             subscription, and its own judge decides instead of `profile` and `on_violation`.
+        text_format: The type that the output is to have, whatever a pydantic `TypeAdapter` takes; an accumulator to
+            use is given it.
         profile: What each violation costs.
         on_violation: A function or an observer that hears of every reported violation.
 
     Raises:
+        TypeError: pydantic cannot read `text_format` from JSON.
         LifecycleViolation: To the subscriber, when what is done differs from what was streamed, and the profile does
             not let that pass.
     """
     judge = judges(profile, on_violation)
+    asked = None if text_format is None else OutputFormat.of(text_format)
 
     def make() -> Accumulator:
         if into is None:
-            return Accumulator(judge())
+            return Accumulator(judge(), text_format=asked)
+        into.text_format = asked or into.text_format
         into.reset()
         return into
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from functools import partial
 
 import pytest
 
 from benchmarks import fan_out
+from benchmarks import partial as reading_partly
 from benchmarks.fan_out import (
     HANDING,
     JOINING,
@@ -77,6 +79,15 @@ def test_every_way_to_keep_a_history_gives_all_of_it_to_who_comes_late(name: str
 @pytest.mark.parametrize("name", HANDING)
 async def test_every_way_to_hand_over_gives_the_consumer_what_it_should_get(name: str) -> None:
     assert await hand_over(name, fan_out.deltas(250)) >= 0
+
+
+@pytest.mark.parametrize("name", reading_partly.READING)
+async def test_every_way_to_read_an_object_partly_reads_the_whole_in_the_end(name: str) -> None:
+    entries = reading_partly.made(20)
+    stream = reading_partly.stream_of(entries)
+    assert await reading_partly.read(name, stream, entries) >= 0
+    with pytest.raises(ValueError, match=f"^expected {re.escape(name)} to read 21 entries, got something else"):
+        await reading_partly.read(name, stream, reading_partly.made(21))
 
 
 def test_a_way_to_share_that_loses_an_element_is_found_out() -> None:

@@ -28,6 +28,7 @@ EXAMPLES = {
     "existing_rx": ["story: ", "moon: ", "meter: "],
     "race": ["hare won: completed", "server of the hare: 1 request, 0 hung up", "tortoise: 1 request, 1 hung up"],
     "sync_rx": ["story: ", "moon: ", "completed, "],
+    "structured": ["completed: Recipe(", "refused: I'm sorry", "cut off: max_output_tokens, after", "but no recipe"],
     "replay": ["completed: message"],
     "check": ["response.completed, [DONE]", "STRICT: passes", "nothing was found"],
     "survive": ["completed, over", "and 1 POST"],

@@ -13,6 +13,7 @@ import pytest
 import reactivex
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from pydantic import BaseModel
 from reactivex import Observable, Subject, abc, compose
 from reactivex import operators as rx
 from reactivex.testing import TestScheduler
@@ -78,6 +79,16 @@ def completed(*output: chain.Payload) -> ResponseCompletedEvent:
     return decoded
 
 
+class Note(BaseModel):
+    n: int
+    s: str = ""
+
+
+NOTE_TEXT = '{"n": 12, "s": "Hi"}'
+NOTE_PIECES = ('{"n": 12', ', "s": "H', 'i"}')
+NOTE = [CREATED, *map(piece, NOTE_PIECES), completed(chain.message(NOTE_TEXT))]
+
+
 def run(operator: Operator[Any, Any], *inputs: object) -> list[Any]:
     """Run an operator on a source that completes, and expect it to complete."""
     listener = Listener(at_once(inputs, None).pipe(operator))
@@ -119,6 +130,7 @@ CONFORMING: Mapping[str, tuple[Callable[[], Operator[Any, Any]], Sequence[Any], 
         {"bad": CREATED, "translates": StreamInterrupted},
     ),
     "of_type": (lambda: ops.of_type(ResponseTextDeltaEvent), HELLO, {}),
+    "partial": (lambda: ops.partial(Note, every=None), NOTE, {"bad": event(chain.terminal("incomplete"))}),
     "reasoning": (ops.reasoning, [summary("One"), summary("Two", 1)], {}),
     "refusals": (ops.refusals, [piece("I can", kind="refusal"), piece("not", kind="refusal")], {}),
     "resume_on_disconnect": (lambda: ops.resume_on_disconnect(lambda _: reactivex.empty()), HELLO, {}),
@@ -243,6 +255,13 @@ PICTURES: Mapping[str, tuple[Operator[Any, Any], str, str, dict[str, Any]]] = {
         "---a-------b----------------------|",
         {"a": HEL, "b": LO, "c": CREATED},
     ),
+    "partial": (
+        ops.partial(Note),
+        "---a---b---c---t---|",
+        "---o---x---y-------|",
+        dict(zip("abct", NOTE[1:], strict=True))
+        | {"o": Note.model_construct(set(), s=""), "x": Note(n=12, s="H"), "y": Note(n=12, s="Hi")},
+    ),
     "reasoning": (
         ops.reasoning(),
         "---a-----b--------|",
@@ -332,6 +351,10 @@ WRONG: Sequence[tuple[Callable[[], object], type[Exception], str]] = [
     (lambda: ops.map_async(doubled, concurrency=0), ValueError, "a number from 1, or None, got 0"),
     (lambda: ops.map_async(doubled, concurrency=True), TypeError, "a number from 1, or None, got True"),
     (lambda: ops.map_async(doubled, concurrency=1.5), TypeError, "a number from 1, or None, got 1.5"),  # type: ignore[arg-type]
+    (lambda: ops.partial(Note, every=0), ValueError, "every to be None or above 0 seconds, got 0"),
+    (lambda: ops.partial(Note, every=float("nan")), ValueError, "every to be None or above 0 seconds, got nan"),
+    (lambda: ops.partial(3), TypeError, "a type that pydantic reads from JSON, got 3"),
+    (lambda: ops.accumulate(text_format=3), TypeError, "a type that pydantic reads from JSON, got 3"),
     (lambda: ops.decode(profile="STRICT"), TypeError, "a profile, such as DEFAULT, got 'STRICT'"),  # type: ignore[arg-type]
     (lambda: ops.accumulate(on_violation=3), TypeError, "a function or an observer, got 3"),  # type: ignore[arg-type]
 ]

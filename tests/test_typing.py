@@ -18,10 +18,14 @@ pytest.importorskip("mypy")
 PROLOGUE = """
 import asyncio
 from collections.abc import AsyncIterator
+from pydantic import BaseModel
 from reactivex import Observable, operators as rx
 from orx_rx import Accumulator, Client, Frame, Violation, final_response, iterate, lift, operators as ops
 from orx_rx import QueueEnd, from_async_iterable, to_queue
 from orx_rx.models import Event, ResponseCompletedEvent, ResponseTextDeltaEvent, ResponseTextDoneEvent
+
+class Recipe(BaseModel):
+    title: str
 
 class Lengths:
     def feed(self, item: bytes, /) -> list[int]: return [len(item)]
@@ -58,6 +62,10 @@ REVEALED: Mapping[str, str] = {
     "events.pipe(ops.of_type(ResponseTextDeltaEvent))": "Observable[ResponseTextDeltaEvent]",
     "events.pipe(ops.of_type(ResponseTextDeltaEvent, ResponseTextDoneEvent))": "Observable[ContentEvent]",
     "events.pipe(ops.text(), ops.map_async(length, concurrency=4, ordered=False))": "Observable[int]",
+    "events.pipe(ops.partial(Recipe))": "Observable[Recipe]",
+    "events.pipe(ops.partial(list[int], every=None))": "Observable[list[int]]",
+    "events.pipe(ops.partial(Recipe | None))": "Observable[Any]",
+    "events.pipe(ops.accumulate(text_format=Recipe))": "Observable[Event]",
     "chunks.pipe(lift(Lengths))": "Observable[int]",
     # pipelines
     "chunks.pipe(ops.frame(), ops.decode(), ops.sequence_check(), ops.lifecycle_guard(), ops.accumulate())": (
@@ -70,6 +78,9 @@ REVEALED: Mapping[str, str] = {
     # what a client gives
     "client.chunks(model='story', input='Tell me one')": "Observable[bytes]",
     "client.events(model='story', input='Tell me one').pipe(ops.fan_out(), ops.text())": "Observable[str]",
+    "client.events(model='story', text_format=Recipe)": "Observable[Event]",
+    "client.events(model='story', text_format=Recipe | None).pipe(ops.partial(Recipe))": "Observable[Recipe]",
+    "(await final_response(events)).output_parsed": "Any",
     "Client.in_thread().chunks(model='story', headers={})": "Observable[bytes]",
     "Client.in_thread().events(model='story', linger=2).pipe(ops.fan_out(), ops.text())": "Observable[str]",
     "Client.in_thread().on_loop(events.pipe(ops.items()))": "Observable[Item]",
@@ -93,6 +104,8 @@ MISTAKES = [
     "events.pipe(ops.of_type(str))",
     "ops.frame(64)",
     "ops.fan_out(history='some')",
+    "chunks.pipe(ops.partial(Recipe))",
+    "ops.partial(Recipe, every='often')",
     "ops.sequence_check(gaps='some')",
     "chunks.pipe(lift(str))",
     "events.pipe(ops.map_async(length))",

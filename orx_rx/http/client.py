@@ -32,6 +32,7 @@ from orx_rx.protocol.lifecycle import LifecycleGuard
 from orx_rx.protocol.reading import WholeResponse
 from orx_rx.protocol.resume import FINAL, MAX_QUEUED, Behind
 from orx_rx.protocol.sequence import SequenceChecker
+from orx_rx.protocol.structured import OutputFormat
 from orx_rx.protocol.violations import DEFAULT, Profile
 from orx_rx.reporting import judges, log
 from orx_rx.step import Stream, lift, lift_settling, run_in, running_loop
@@ -223,6 +224,7 @@ class Client:
         profile: Profile = DEFAULT,
         on_violation: ViolationListener | None = None,
         into: Accumulator | None = None,
+        text_format: Any = None,
         linger: float = 1.0,
         max_frame_bytes: int = DEFAULT_MAX_FRAME_BYTES,
         cancel_on_dispose: bool = False,
@@ -242,6 +244,10 @@ class Client:
             profile: What the violations of the server cost.
             on_violation: A function or an observer that hears of every reported violation.
             into: An accumulator to use, to look at the response at any moment.
+            text_format: The type that the output is to have: a pydantic model, a dataclass, a `TypedDict`, a list, a
+                union, whatever a pydantic `TypeAdapter` takes. Its strict JSON schema is sent as `text.format`;
+                `response.output_parsed`, and `parsed` of a text that is done, are of that type. What is no object
+                travels as the `value` of one.
             linger: How long to wait for the end of the connection after the terminal, in seconds.
             max_frame_bytes: The most bytes that a frame may have.
             cancel_on_dispose: Whether a subscriber that leaves before the terminal cancels the response, which would
@@ -254,7 +260,7 @@ class Client:
             **request: The fields of the request, as for `chunks`.
 
         Raises:
-            TypeError: As for `chunks`.
+            TypeError: As for `chunks`; or pydantic cannot read `text_format` from JSON, or `text` has a `format` too.
             ValueError: As for `chunks`, or `linger` or `max_frame_bytes` is out of range, or `cancel_on_dispose` is set
                 for a response in the foreground, which ends with its connection anyway.
             RuntimeError: To the subscriber, when there is no running event loop.
@@ -263,11 +269,15 @@ class Client:
         resumes = request.get("background") is True
         if cancel_on_dispose and not resumes:
             raise ValueError("expected background=True with cancel_on_dispose, got a response in the foreground")
+        asked = None if text_format is None else OutputFormat[Any](text_format)
+        if asked is not None:
+            request["text"] = asked.asked_for(to_wire(request.get("text")))
         chunks = self.chunks(headers=headers, timeouts=timeouts, on_attempt=on_attempt, **request)
         options = _Options(
             profile,
             on_violation,
             into,
+            asked,
             linger,
             max_frame_bytes,
             headers,
@@ -286,6 +296,7 @@ class Client:
         profile: Profile = DEFAULT,
         on_violation: ViolationListener | None = None,
         into: Accumulator | None = None,
+        text_format: Any = None,
         linger: float = 1.0,
         max_frame_bytes: int = DEFAULT_MAX_FRAME_BYTES,
         cancel_on_dispose: bool = False,
@@ -307,6 +318,7 @@ class Client:
             profile: What the violations of the server cost.
             on_violation: A function or an observer that hears of every reported violation.
             into: An accumulator to use, to look at the response at any moment.
+            text_format: The type that the output was asked to have, as for `events`; nothing is sent.
             linger: How long to wait for the end of the connection after the terminal, in seconds.
             max_frame_bytes: The most bytes that a frame may have.
             cancel_on_dispose: Whether a subscriber that leaves before the terminal cancels the response.
@@ -316,7 +328,7 @@ class Client:
             scheduler: Keeps the time; by default that of the subscriber, else the running event loop.
 
         Raises:
-            TypeError: It is no cursor.
+            TypeError: It is no cursor; or pydantic cannot read `text_format` from JSON.
             ValueError: The snapshot of the cursor is that of a response that was not created in the background.
             OrxError: To the subscriber, as for `events`.
         """
@@ -329,6 +341,7 @@ class Client:
             profile,
             on_violation,
             into,
+            None if text_format is None else OutputFormat[Any](text_format),
             linger,
             max_frame_bytes,
             headers,
@@ -406,6 +419,7 @@ class Client:
 
             def accumulator() -> Accumulator:
                 held = options.into or Accumulator(judge)
+                held.text_format = options.text_format or held.text_format
                 if place is not None:
                     held.restore(place)
                 elif options.into is not None:
@@ -537,6 +551,7 @@ class _Options:
     profile: Profile
     on_violation: ViolationListener | None
     into: Accumulator | None
+    text_format: OutputFormat[Any] | None
     linger: float
     max_frame_bytes: int
     headers: Mapping[str, str] | None

@@ -58,13 +58,18 @@ def event_of(fields: Mapping[str, Any]) -> Event | None:
     return EVENT_CLASSES.get(type_, UnknownEvent).model_validate(fields) if type_ else None
 
 
-def problems(error: ValidationError) -> list[str]:
-    """Say in one line each what does not fit, without the values."""
+def problems(error: ValidationError, whole: str = "the event") -> list[str]:
+    """Say in one line each what does not fit, without the values.
+
+    Args:
+        error: What pydantic says.
+        whole: What to call the value itself.
+    """
     details = error.errors(include_url=False, include_context=False, include_input=False)
     # where an unknown item or part refused a type because it is known
     known = {detail["loc"][:-2] for detail in details if detail["type"] == "value_error"}
     lines = {
-        f"{'.'.join(path) or 'the event'}: {detail['msg']}": None
+        f"{'.'.join(path) or whole}: {detail['msg']}": None
         for detail in details
         if (path := _path(detail["loc"], known)) is not None
     }

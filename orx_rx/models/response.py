@@ -8,6 +8,7 @@ from pydantic import Field
 
 from orx_rx.models.base import Model, Tolerant
 from orx_rx.models.items import AnyItem, ResponseOutputMessage
+from orx_rx.models.parsing import Parsing
 from orx_rx.models.parts import ResponseOutputText
 
 
@@ -55,7 +56,7 @@ class Conversation(Model, frozen=True):
     id: Tolerant[str | None] = None
 
 
-class Response(Model, frozen=True):
+class Response(Parsing, Model, frozen=True):
     """A response of the model, as far as it is known.
 
     Attributes:
@@ -66,6 +67,8 @@ class Response(Model, frozen=True):
         incomplete_details: Why it is incomplete, or None.
         usage: The tokens that it took; None until the server has counted them.
     """
+
+    __slots__ = ("_reader",)
 
     id: str = ""
     object: Tolerant[str | None] = None
@@ -110,3 +113,19 @@ class Response(Model, frozen=True):
             for part in item.content or ()
             if isinstance(part, ResponseOutputText)
         )
+
+    @property
+    def output_parsed(self) -> Any:
+        """The answer as the `text_format` of the request; parsed when it is read for the first time.
+
+        It is the first text of the answer that says anything but null; messages of another `phase` than `final_answer`
+        are no answer. None where there is no text, such as beside calls of functions. The errors have the response as
+        `snapshot`.
+
+        Raises:
+            Refused: The model refused to answer.
+            IncompleteOutput: The response is not completed, so that its text was cut off.
+            OutputParseError: The text does not fit.
+            AttributeError: The request had no `text_format`.
+        """
+        return self._read_as_asked()

@@ -11,8 +11,10 @@ from orx_rx.protocol.cursor import Cursor
 from orx_rx.protocol.decoding import Decoder
 from orx_rx.protocol.encoding import EventEncoder, last_event_id
 from orx_rx.protocol.lifecycle import LifecycleGuard
+from orx_rx.protocol.partial import PartialReader, Tick
 from orx_rx.protocol.reading import ItemReader, PieceReader
 from orx_rx.protocol.sequence import SequenceChecker
+from orx_rx.protocol.structured import OutputFormat
 from orx_rx.protocol.violations import DEFAULT, QUIET, RULES, STRICT, Judge, Profile, Rule, Verdict, Violation
 
 __all__ = [
@@ -29,11 +31,14 @@ __all__ = [
     "ItemReader",
     "Judge",
     "LifecycleGuard",
+    "OutputFormat",
+    "PartialReader",
     "PieceReader",
     "Profile",
     "Report",
     "Rule",
     "SequenceChecker",
+    "Tick",
     "Verdict",
     "Violation",
     "last_event_id",

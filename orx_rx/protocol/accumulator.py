@@ -25,6 +25,7 @@ from orx_rx.models.text_events import ResponseOutputTextAnnotationAddedEvent
 from orx_rx.protocol.channels import CHANNELS, DELTA_CHANNELS, DONE_CHANNELS, ByClass, Channel, part_channel
 from orx_rx.protocol.cursor import REPEATABLE, Cursor
 from orx_rx.protocol.holding import Grown, Held, contents, fill, item_named, names_of, overlay, said_of
+from orx_rx.protocol.structured import Ending, OutputFormat, ResponseReader, TextReader
 from orx_rx.protocol.violations import Judge
 
 if TYPE_CHECKING:
@@ -43,8 +44,10 @@ class Accumulator:
 
     Args:
         judge: Decides what differences cost.
+        text_format: The type that the output is to have, whatever a pydantic `TypeAdapter` takes; or None.
 
     Attributes:
+        text_format: The same, ready to parse; it stays when the rest is reset.
         last_sequence_number: The number of the last event, or None.
         images: Partial images in base64, by output index and partial image index.
         final_response: The finished response; None until the terminal.
@@ -52,8 +55,9 @@ class Accumulator:
 
     takes = Event
 
-    def __init__(self, judge: Judge | None = None) -> None:
+    def __init__(self, judge: Judge | None = None, *, text_format: Any = None) -> None:
         self._judge = judge or Judge()
+        self.text_format: OutputFormat[Any] | None = None if text_format is None else OutputFormat.of(text_format)
         self.reset()
 
     def reset(self) -> None:
@@ -63,6 +67,7 @@ class Accumulator:
         self.images: dict[tuple[int, int], str] = {}
         self.final_response: Response | None = None
         self._ahead = False  # what came last had no number, so that resuming would bring it again
+        self._ending = Ending()
         self._base: Response | None = None
         self._began = self._late = False
         self._held: dict[int, Held] = {}
@@ -85,7 +90,7 @@ class Accumulator:
         if self.final_response is not None or not self._began:
             return self.final_response
         base = self._base or Response()
-        return base.model_copy(update={"output": list(self.items.values())})
+        return self._readable(base.model_copy(update={"output": list(self.items.values())}))
 
     @property
     def items(self) -> dict[int, Item]:
@@ -240,8 +245,9 @@ class Accumulator:
         named, said = event.type.removeprefix("response."), response.status
         status = said if isinstance(said, str) and _severity(said) > _severity(named) else named
         output = self._settle(event, response.output or [])
-        final = response.model_copy(update={"id": response.id or known or "", "status": status, "output": output})
-        self._base = self.final_response = final
+        update = {"id": response.id or known or "", "status": status, "output": output}
+        final = self._readable(response.model_copy(update=update))
+        self._base = self.final_response = self._ending.response = final
         kind = _TERMINALS.get(status, type(event))
         if kind is type(event):
             return event.model_copy(update={"response": final})
@@ -325,6 +331,11 @@ class Accumulator:
         grown.told = told
         if isinstance(logprobs := getattr(event, "logprobs", None), list) and logprobs:
             grown.logprobs = list(logprobs)  # pyright: ignore[reportUnknownArgumentType]
+        if channel is _TEXT and self.text_format is not None:
+            item = held.done or held.added
+            return cast(
+                "Event", event.parsing(TextReader(self.text_format, getattr(item, "phase", None), self._ending))
+            )
         return cast("Event", event)
 
     # comparing
@@ -351,6 +362,9 @@ class Accumulator:
         self._judge.found(code, message, event=event, place=where)
 
     # snapshots
+
+    def _readable(self, response: Response) -> Response:
+        return response if self.text_format is None else response.parsing(ResponseReader(self.text_format))
 
     def _item(self, held: Held) -> Item:
         if held.snapshot is None:
