@@ -14,6 +14,7 @@ from orx_rx.operators._of_type import of_type
 from orx_rx.operators._partial import partial
 from orx_rx.operators._reasoning import reasoning
 from orx_rx.operators._refusals import refusals
+from orx_rx.operators._repair import repair
 from orx_rx.operators._resume_on_disconnect import resume_on_disconnect
 from orx_rx.operators._sequence_check import sequence_check
 from orx_rx.operators._text import text
@@ -31,6 +32,7 @@ __all__ = [
     "partial",
     "reasoning",
     "refusals",
+    "repair",
     "resume_on_disconnect",
     "sequence_check",
     "text",

@@ -40,6 +40,7 @@ from orx_rx.http import Client, Retry, ThreadedClient, Timeouts, sse_chunks
 from orx_rx.protocol.accumulator import Accumulator
 from orx_rx.protocol.cursor import Cursor
 from orx_rx.protocol.encoding import last_event_id
+from orx_rx.protocol.repair_kinds import REPAIRS, Repair
 from orx_rx.protocol.violations import DEFAULT, RULES, STRICT, Judge, Profile, Rule, Violation
 from orx_rx.reporting import Attempt
 from orx_rx.step import Operator, Step, lift
@@ -47,6 +48,7 @@ from orx_rx.wire import Frame, FrameParser, encode_frame
 
 __all__ = [
     "DEFAULT",
+    "REPAIRS",
     "RULES",
     "STRICT",
     "Accumulator",
@@ -78,6 +80,7 @@ __all__ = [
     "QueueEnd",
     "RateLimited",
     "Refused",
+    "Repair",
     "Retry",
     "Rule",
     "SchemaViolation",

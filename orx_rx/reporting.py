@@ -1,4 +1,4 @@
-"""Where reported violations go: to a listener and to the log.
+"""Where reported violations and repairs go: to a listener and to the log.
 
 Logging goes through the standard logger `orx_rx`, which is silent until the application configures it, whatever the
 configuration of structlog is. Records carry their fields as `extra` under the name `orx_rx`; neither content nor
@@ -23,8 +23,13 @@ if TYPE_CHECKING:
     from reactivex import abc
     from structlog.typing import EventDict
 
+    from orx_rx.protocol.repair_kinds import Repair
+
     ViolationListener = Callable[[Violation], object] | abc.ObserverBase[Violation]
     """Who hears of reported violations: a function or an Rx observer."""
+
+    RepairListener = Callable[[Repair], object] | abc.ObserverBase[Repair]
+    """Who hears of repairs: a function or an Rx observer."""
 
 logging.getLogger("orx_rx").addHandler(logging.NullHandler())
 
@@ -116,9 +121,7 @@ def judges(profile: Profile = DEFAULT, on_violation: ViolationListener | None = 
     """
     if not isinstance(profile, Profile):  # pyright: ignore[reportUnnecessaryIsInstance]
         raise TypeError(f"expected a profile, such as DEFAULT, got {profile!r}")
-    tell = cast("Callable[[Violation], object] | None", getattr(on_violation, "on_next", on_violation))
-    if tell is not None and not callable(tell):
-        raise TypeError(f"expected on_violation to be a function or an observer, got {tell!r}")
+    tell = _teller("on_violation", on_violation)
 
     def report(violation: Violation) -> None:
         log.warning(
@@ -137,3 +140,39 @@ def judges(profile: Profile = DEFAULT, on_violation: ViolationListener | None = 
             log.exception("a violation listener raised", code=violation.code)
 
     return lambda: Judge(profile, report)
+
+
+def repairs(on_repair: RepairListener | None = None) -> Callable[[Repair], None]:
+    """Make a function that logs every repair and tells it to whoever listens.
+
+    Args:
+        on_repair: Hears of every repair; what it raises is logged and harms nobody.
+
+    Raises:
+        TypeError: It is neither a function nor an observer.
+    """
+    tell = _teller("on_repair", on_repair)
+
+    def report(repair: Repair) -> None:
+        log.warning(
+            "repair",
+            code=repair.code,
+            sequence_number=repair.sequence_number,
+            event_type=repair.event_type,
+            place=repair.place,
+        )
+        if tell is None:
+            return
+        try:
+            tell(repair)
+        except (Exception, CancelledError):
+            log.exception("a repair listener raised", code=repair.code)
+
+    return report
+
+
+def _teller(name: str, listener: object) -> Callable[[Any], object] | None:
+    tell = cast("Callable[[Any], object] | None", getattr(listener, "on_next", listener))
+    if tell is not None and not callable(tell):
+        raise TypeError(f"expected {name} to be a function or an observer, got {tell!r}")
+    return tell

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import importlib
 import inspect
+import json
 import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -39,7 +40,7 @@ from orx_rx.protocol.accumulator import Accumulator
 from orx_rx.protocol.encoding import KEEPALIVE, encode_event, error_event
 from orx_rx.protocol.violations import DEFAULT, STRICT, Verdict, Violation
 from orx_rx.step import Operator
-from orx_rx.wire import Frame
+from orx_rx.wire import Frame, FrameParser
 from tests import chain
 from tests.conformance import check_awaiting_operator, check_operator
 from tests.marbles import Trouble, draw
@@ -49,11 +50,16 @@ CREATED, ADDED, PART, HEL, LO, TEXT_DONE, PART_DONE, ITEM_DONE, COMPLETED = HELL
 (FAILED,) = chain.events(chain.terminal("failed"))
 ERROR = ResponseErrorEvent(code="server_error", message="overloaded")
 BODY = chain.sse(*chain.hello())
+FRAMES = FrameParser().feed(BODY)
 
 
 def event(payload: chain.Payload) -> Event:
     (decoded,) = chain.events(payload)
     return decoded
+
+
+def frame_of(payload: chain.Payload) -> Frame:
+    return Frame(payload["type"], json.dumps({"sequence_number": 99, **payload}).encode())
 
 
 def numbered(*numbers: int | None) -> list[Event]:
@@ -133,6 +139,7 @@ CONFORMING: Mapping[str, tuple[Callable[[], Operator[Any, Any]], Sequence[Any], 
     "partial": (lambda: ops.partial(Note, every=None), NOTE, {"bad": event(chain.terminal("incomplete"))}),
     "reasoning": (ops.reasoning, [summary("One"), summary("Two", 1)], {}),
     "refusals": (ops.refusals, [piece("I can", kind="refusal"), piece("not", kind="refusal")], {}),
+    "repair": (ops.repair, FRAMES, {"bad": frame_of(chain.created("resp_b"))}),
     "resume_on_disconnect": (lambda: ops.resume_on_disconnect(lambda _: reactivex.empty()), HELLO, {}),
     "sequence_check": (ops.sequence_check, HELLO, {"bad": event(chain.terminal())}),
     "text": (ops.text, HELLO, {}),
@@ -195,6 +202,13 @@ DELTA = piece("Hel")
 
 def snapshot_or_terminal(event: Event) -> str:
     return event.snapshot if isinstance(event, DeltaEvent) else "T"
+
+
+LETTERS = dict(zip([frame.event for frame in FRAMES[:4] + FRAMES[5:9]], "cipdxyzt", strict=True))
+
+
+def letter(frame: Frame) -> str:
+    return LETTERS[frame.event]
 
 
 X, Y = (chain.message("Hi", id=f"msg_{name}") for name in "xy")
@@ -274,6 +288,12 @@ PICTURES: Mapping[str, tuple[Operator[Any, Any], str, str, dict[str, Any]]] = {
         "---I can---not------|",
         {"a": piece("I can", kind="refusal"), "b": piece("not", kind="refusal")}
         | {"d": event({"type": "response.refusal.done", "refusal": "I cannot", **chain.at()})},
+    ),
+    "repair": (
+        compose(ops.repair(), rx.map(letter)),
+        "---c---d-------t---------|",
+        "---c---(ipd)---(xyzt)----|",
+        dict(zip("cdt", (FRAMES[0], FRAMES[3], frame_of(chain.terminal(output=[chain.message("Hel")]))), strict=True)),
     ),
     "sequence_check": (
         ops.sequence_check(),
@@ -356,6 +376,7 @@ WRONG: Sequence[tuple[Callable[[], object], type[Exception], str]] = [
     (lambda: ops.partial(3), TypeError, "a type that pydantic reads from JSON, got 3"),
     (lambda: ops.accumulate(text_format=3), TypeError, "a type that pydantic reads from JSON, got 3"),
     (lambda: ops.decode(profile="STRICT"), TypeError, "a profile, such as DEFAULT, got 'STRICT'"),  # type: ignore[arg-type]
+    (lambda: ops.repair(on_repair=3), TypeError, "on_repair to be a function or an observer, got 3"),  # type: ignore[arg-type]
     (lambda: ops.accumulate(on_violation=3), TypeError, "a function or an observer, got 3"),  # type: ignore[arg-type]
 ]
 

@@ -15,11 +15,12 @@ from uuid import uuid4
 
 import aiohttp
 from pydantic import SecretStr
+from reactivex import throw
 from reactivex.disposable import Disposable
 
 from orx_rx import operators as ops
 from orx_rx.aio import iterate
-from orx_rx.errors import BadRequest, Conflict, ConnectFailed, ConnectionLost, OrxError
+from orx_rx.errors import BadRequest, Conflict, ConnectFailed, ConnectionLost, LifecycleViolation, OrxError
 from orx_rx.http.leaving import cancelled_on_dispose
 from orx_rx.http.retry import Retry, retried
 from orx_rx.http.source import JSON, body_chunks, sse_chunks, to_json
@@ -30,11 +31,13 @@ from orx_rx.protocol.cursor import Cursor
 from orx_rx.protocol.decoding import Decoder
 from orx_rx.protocol.lifecycle import LifecycleGuard
 from orx_rx.protocol.reading import WholeResponse
+from orx_rx.protocol.repair import Repairer
+from orx_rx.protocol.repair_bodies import BodyParser
 from orx_rx.protocol.resume import FINAL, MAX_QUEUED, Behind
 from orx_rx.protocol.sequence import SequenceChecker
 from orx_rx.protocol.structured import OutputFormat
 from orx_rx.protocol.violations import DEFAULT, Profile
-from orx_rx.reporting import judges, log
+from orx_rx.reporting import judges, log, repairs
 from orx_rx.step import Stream, lift, lift_settling, run_in, running_loop
 from orx_rx.wire import DEFAULT_MAX_FRAME_BYTES
 
@@ -47,7 +50,8 @@ if TYPE_CHECKING:
     from orx_rx.http.threaded import ThreadedClient
     from orx_rx.models.event_base import Event
     from orx_rx.models.response import Response
-    from orx_rx.reporting import AttemptListener, ViolationListener
+    from orx_rx.protocol.repair_kinds import Repair
+    from orx_rx.reporting import AttemptListener, RepairListener, ViolationListener
 
 T = TypeVar("T")
 
@@ -194,6 +198,18 @@ class Client:
             RuntimeError: To the subscriber, when there is no running event loop.
             OrxError: To the subscriber, as `sse_chunks` does; a `ConnectFailed` when the client is closed.
         """
+        return self._create(request, headers, timeouts, on_attempt, takes_json=False)
+
+    def _create(
+        self,
+        request: Mapping[str, object],
+        headers: Mapping[str, str] | None,
+        timeouts: Timeouts | None,
+        on_attempt: AttemptListener | None,
+        *,
+        takes_json: bool,
+    ) -> Observable[bytes]:
+        """Create a response and read the bytes of its stream; or of the response itself, if that will do."""
         if "stream" in request:
             raise TypeError("expected no field 'stream', since it is always true, got one")
         body = to_json({**to_wire(request), "stream": True})
@@ -211,6 +227,7 @@ class Client:
                 headers={"Content-Type": JSON, **key, **self._all_headers(headers)},
                 proxy=self._proxy(),
                 timeouts=timeouts or self._timeouts,
+                takes_json=takes_json,
             )
             attempts = self._tracked(retried(chunks, self._retry, on_attempt=on_attempt))
             return attempts.subscribe(observer, scheduler=scheduler)
@@ -223,6 +240,8 @@ class Client:
         *,
         profile: Profile = DEFAULT,
         on_violation: ViolationListener | None = None,
+        repair: bool = False,
+        on_repair: RepairListener | None = None,
         into: Accumulator | None = None,
         text_format: Any = None,
         linger: float = 1.0,
@@ -243,6 +262,10 @@ class Client:
         Args:
             profile: What the violations of the server cost.
             on_violation: A function or an observer that hears of every reported violation.
+            repair: Whether `repair` stands behind `frame`. Then a response that comes whole, as JSON, will do too. A
+                stream in the background that needed a repair is not resumed when it breaks off, because its places are
+                not those of the server; the response is polled instead. One that needed none is resumed as ever.
+            on_repair: A function or an observer that hears of every repair.
             into: An accumulator to use, to look at the response at any moment.
             text_format: The type that the output is to have: a pydantic model, a dataclass, a `TypedDict`, a list, a
                 union, whatever a pydantic `TypeAdapter` takes. Its strict JSON schema is sent as `text.format`;
@@ -260,19 +283,24 @@ class Client:
             **request: The fields of the request, as for `chunks`.
 
         Raises:
-            TypeError: As for `chunks`; or pydantic cannot read `text_format` from JSON, or `text` has a `format` too.
-            ValueError: As for `chunks`, or `linger` or `max_frame_bytes` is out of range, or `cancel_on_dispose` is set
-                for a response in the foreground, which ends with its connection anyway.
+            TypeError: As for `chunks`; or a listener is neither a function nor an observer, pydantic cannot read
+                `text_format` from JSON, or `text` has a `format` too.
+            ValueError: As for `chunks`; or `on_repair` is given without `repair`, `linger` or `max_frame_bytes` is out
+                of range, or `cancel_on_dispose` is set for a response in the foreground, which ends with its
+                connection anyway.
             RuntimeError: To the subscriber, when there is no running event loop.
             OrxError: To the subscriber, whatever the source or an operator raises.
         """
         resumes = request.get("background") is True
         if cancel_on_dispose and not resumes:
             raise ValueError("expected background=True with cancel_on_dispose, got a response in the foreground")
+        if on_repair is not None and not repair:
+            raise ValueError("expected repair=True with on_repair, got a stream that nothing repairs")
+        tell = repairs(on_repair) if repair else None
         asked = None if text_format is None else OutputFormat[Any](text_format)
         if asked is not None:
             request["text"] = asked.asked_for(to_wire(request.get("text")))
-        chunks = self.chunks(headers=headers, timeouts=timeouts, on_attempt=on_attempt, **request)
+        chunks = self._create(request, headers, timeouts, on_attempt, takes_json=repair)
         options = _Options(
             profile,
             on_violation,
@@ -285,6 +313,7 @@ class Client:
             scheduler,
             on_attempt,
             cancel_on_dispose,
+            tell,
         )
         return self._checked(chunks, options, resumes=resumes)
 
@@ -414,8 +443,19 @@ class Client:
             # the steps of the operators with one judge, so that an error has the violations that all of them found
             judge = new_judge()
 
+            repairer = Repairer(options.on_repair) if options.on_repair is not None else None
+
             def events_of(connection: Observable[bytes]) -> Observable[Event]:
                 return connection.pipe(frame, lift(lambda: Decoder(judge)), of_connection)
+
+            def repaired(connection: Observable[bytes], repairer: Repairer) -> Observable[Event]:
+                body = lift(lambda: BodyParser(options.max_frame_bytes))
+                return connection.pipe(body, lift(lambda: repairer), lift(lambda: Decoder(judge)), of_connection)
+
+            def rest(after: Cursor) -> Observable[Event]:
+                if repairer is not None and repairer.repaired:  # a refusal to stream, so that it is polled
+                    return throw(LifecycleViolation("expected a stream to go on with, got one that was repaired"))
+                return events_of(self._rest(after.response_id, after, options))
 
             def accumulator() -> Accumulator:
                 held = options.into or Accumulator(judge)
@@ -426,10 +466,10 @@ class Client:
                     held.reset()
                 return held
 
-            events = events_of(chunks)
+            events = events_of(chunks) if repairer is None else repaired(chunks, repairer)
             if resumes:
                 resuming = ops.resume_on_disconnect(
-                    lambda after: events_of(self._rest(after.response_id, after, options)),
+                    rest,
                     poll=lambda response_id: self._whole("GET", _path_of(response_id), options.headers),
                     cursor=cursor,
                     rebuild=rebuild,
@@ -495,7 +535,7 @@ class Client:
             self._session,
             method,
             self._base_url + path,
-            JSON,
+            (JSON,),
             headers={**self._all_headers(headers), "Accept": JSON},
             proxy=self._proxy(),
             timeouts=self._timeouts,
@@ -559,6 +599,7 @@ class _Options:
     scheduler: abc.SchedulerBase | None
     on_attempt: AttemptListener | None
     cancel_on_dispose: bool
+    on_repair: Callable[[Repair], None] | None = None
 
 
 async def _only(observable: Observable[Response]) -> Response:

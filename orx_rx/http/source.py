@@ -21,7 +21,7 @@ from orx_rx.reporting import log
 from orx_rx.step import Stream, running_loop
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Mapping, Sequence
+    from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 
     from reactivex import Observable, abc
 
@@ -48,6 +48,7 @@ def sse_chunks(
     params: Mapping[str, str] | None = None,
     proxy: str | None = None,
     timeouts: Timeouts | None = None,
+    takes_json: bool = False,
 ) -> Observable[bytes]:
     """Read the body of an event stream, chunk by chunk as it comes from the socket.
 
@@ -71,6 +72,7 @@ def sse_chunks(
         params: The query.
         proxy: The address of a proxy; by default the session decides.
         timeouts: The clocks; `connect` and `idle` are used here.
+        takes_json: Whether a JSON body will do as well, for `repair` to make a stream of.
 
     Raises:
         TypeError: `json` holds something that JSON does not know.
@@ -88,7 +90,7 @@ def sse_chunks(
         session,
         method,
         url,
-        EVENT_STREAM,
+        (EVENT_STREAM, JSON) if takes_json else (EVENT_STREAM,),
         body=data if json is None else to_json(json),
         # aiohttp lets a later header take the place of an earlier one, however their names are spelled
         headers={**_HEADERS, **({} if json is None else {"Content-Type": JSON}), **(headers or {})},
@@ -102,7 +104,7 @@ def body_chunks(
     session: aiohttp.ClientSession | Callable[[], Awaitable[aiohttp.ClientSession]],
     method: str,
     url: str,
-    media_type: str,
+    media_types: Collection[str],
     *,
     headers: Mapping[str, str],
     body: bytes | None = None,
@@ -110,13 +112,13 @@ def body_chunks(
     proxy: str | None = None,
     timeouts: Timeouts | None = None,
 ) -> Observable[bytes]:
-    """Read a body of some media type, chunk by chunk; otherwise as `sse_chunks`.
+    """Read a body of some media types, chunk by chunk; otherwise as `sse_chunks`.
 
     Args:
         session: The session to use, or a coroutine function that gives it; it is not closed.
         method: `POST` or `GET`.
         url: Where to.
-        media_type: What the answer has to be.
+        media_types: What the answer may be.
         headers: Headers to send.
         body: A body to send.
         params: The query.
@@ -147,7 +149,7 @@ def body_chunks(
         flow = current_flow()
         if flow is not None:
             flow.heed()
-        reader = _Reader(request, observer, clocks, secrets_of(headers), media_type, flow)
+        reader = _Reader(request, observer, clocks, secrets_of(headers), media_types, flow)
         return own(loop, observer, reader.read, reader.close, source="sse_chunks", name=f"orx_rx {method}")
 
     return Stream(subscribe)
@@ -172,14 +174,14 @@ class _Reader:
         observer: abc.ObserverBase[bytes],
         timeouts: Timeouts,
         secrets: Sequence[str],
-        media_type: str,
+        media_types: Collection[str],
         flow: Flow | None,
     ) -> None:
         self._request = request
         self._observer = observer
         self._timeouts = timeouts
         self._secrets = secrets
-        self._expected = media_type
+        self._expected = media_types
         self._flow = flow
         self._response: aiohttp.ClientResponse | None = None
 
@@ -220,11 +222,11 @@ class _Reader:
         if not 200 <= response.status < 300:
             raise await failure_of(response, self._secrets)
         media_type = response.headers.get("Content-Type")
-        if (media_type or "").partition(";")[0].strip().lower() != self._expected:
+        if (media_type or "").partition(";")[0].strip().lower() not in self._expected:
             head = hide(await read_start(response.content, _HEAD_READ, _HEAD_LONGEST), self._secrets)[:_HEAD]
-            if self._expected == EVENT_STREAM:
+            if EVENT_STREAM in self._expected:
                 raise NotAnEventStream(media_type, head)
-            raise SchemaViolation(f"expected content type {self._expected!r}, got {media_type!r}")
+            raise SchemaViolation(f"expected content type {' or '.join(self._expected)!r}, got {media_type!r}")
         return response
 
     def _ours(self, error: Exception) -> OrxError:

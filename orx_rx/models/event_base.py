@@ -6,6 +6,9 @@ from typing import Any, Protocol, Self
 
 from orx_rx.models.base import Index, Int, Model
 
+SERVER_NUMBER = "server_sequence_number"
+"""The field that keeps the number of the server, or null, where `repair` gave an event another one."""
+
 
 class Growth(Protocol):
     """What grows by deltas; `end` is a length, and reading at an older one gives what was there then."""
@@ -38,6 +41,11 @@ class Event(Model, frozen=True):
     def is_synthetic(self) -> bool:
         """Whether the library made it, out of a response that it could only get as a whole."""
         return bool((self.__pydantic_extra__ or {}).get("synthetic"))
+
+    @property
+    def is_renumbered(self) -> bool:
+        """Whether its number is one that `repair` gave to it: no cursor for the server can be made of it."""
+        return SERVER_NUMBER in (self.__pydantic_extra__ or {})
 
     def growing(self, growth: Growth, end: int) -> Self:
         """Make a copy that knows what its delta was added to; this event stays as it is.

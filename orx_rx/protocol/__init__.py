@@ -13,6 +13,8 @@ from orx_rx.protocol.encoding import EventEncoder, last_event_id
 from orx_rx.protocol.lifecycle import LifecycleGuard
 from orx_rx.protocol.partial import PartialReader, Tick
 from orx_rx.protocol.reading import ItemReader, PieceReader
+from orx_rx.protocol.repair import Repairer
+from orx_rx.protocol.repair_kinds import REPAIRS, Repair, RepairKind
 from orx_rx.protocol.sequence import SequenceChecker
 from orx_rx.protocol.structured import OutputFormat
 from orx_rx.protocol.violations import DEFAULT, QUIET, RULES, STRICT, Judge, Profile, Rule, Verdict, Violation
@@ -20,6 +22,7 @@ from orx_rx.protocol.violations import DEFAULT, QUIET, RULES, STRICT, Judge, Pro
 __all__ = [
     "DEFAULT",
     "QUIET",
+    "REPAIRS",
     "RULES",
     "STRICT",
     "Accumulator",
@@ -35,6 +38,9 @@ __all__ = [
     "PartialReader",
     "PieceReader",
     "Profile",
+    "Repair",
+    "RepairKind",
+    "Repairer",
     "Report",
     "Rule",
     "SequenceChecker",

@@ -68,6 +68,7 @@ class Accumulator:
         self.final_response: Response | None = None
         self._ahead = False  # what came last had no number, so that resuming would bring it again
         self._ending = Ending()
+        self._numbered: Event | None = None  # the last event with a number
         self._base: Response | None = None
         self._began = self._late = False
         self._held: dict[int, Held] = {}
@@ -82,7 +83,7 @@ class Accumulator:
         if cursor.snapshot is not None:
             snapshot = cursor.snapshot.model_copy(update={"id": cursor.response_id})
             self.feed(lifecycle.ResponseInProgressEvent(response=snapshot))
-        self.last_sequence_number, self._ahead = cursor.sequence_number, False
+        self.last_sequence_number, self._ahead, self._numbered = cursor.sequence_number, False, None
 
     @property
     def response(self) -> Response | None:
@@ -108,8 +109,10 @@ class Accumulator:
 
     @property
     def cursor(self) -> Cursor | None:
-        """Where to resume; None where the id or the number of the last event is not known."""
+        """Where to resume; None where the id or the number that the server gave the last event is not known."""
         if self.response_id is None or self.last_sequence_number is None or self._ahead:
+            return None
+        if self._numbered is not None and self._numbered.is_renumbered:
             return None
         return Cursor(self.response_id, self.last_sequence_number)
 
@@ -134,6 +137,7 @@ class Accumulator:
         number = event.sequence_number
         if number is not None:
             self.last_sequence_number = number
+            self._numbered = event
             self._ahead = False
         elif not isinstance(event, REPEATABLE):
             self._ahead = True

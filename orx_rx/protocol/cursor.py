@@ -87,7 +87,7 @@ class Bookmark:
     def __init__(self) -> None:
         self.response_id: str = ""
         self.sequence_number: int | None = None
-        self._ahead = False  # what came last had no number, so that resuming would bring it again
+        self._ahead = False  # what came last had no number of the server, so that resuming would bring it again
 
     @property
     def cursor(self) -> Cursor | None:
@@ -104,7 +104,7 @@ class Bookmark:
         """Go on to an event."""
         if event.sequence_number is not None:
             self.sequence_number = event.sequence_number
-            self._ahead = False
+            self._ahead = event.is_renumbered  # with a number that means nothing to the server
         elif not isinstance(event, REPEATABLE):
             self._ahead = True
         if not self.response_id and isinstance(event, ResponseEvent):

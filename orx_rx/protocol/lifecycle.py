@@ -76,6 +76,7 @@ class LifecycleGuard:
         self._id_rotates = False
         self._resumable = False
         self._last_number: int | None = None
+        self._numbered: Event | None = None  # the last event with a number
         self._ahead = False  # what came last had no number, so that resuming would bring it again
         self._error: ResponseErrorEvent | None = None
         self._stream_end = StreamEnd()
@@ -106,6 +107,7 @@ class LifecycleGuard:
         number = event.sequence_number
         if number is not None:
             self._last_number = number
+            self._numbered = event
             self._ahead = False
         elif not isinstance(event, REPEATABLE):
             self._ahead = True
@@ -351,6 +353,8 @@ class LifecycleGuard:
 
     def _cursor(self) -> Cursor | None:
         if not self._response_id or self._last_number is None or self._ahead:
+            return None
+        if self._numbered is not None and self._numbered.is_renumbered:
             return None
         return Cursor(self._response_id, self._last_number)
 
