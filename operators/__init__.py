@@ -16,8 +16,10 @@ from orx_rx.operators._reasoning import reasoning
 from orx_rx.operators._refusals import refusals
 from orx_rx.operators._repair import repair
 from orx_rx.operators._resume_on_disconnect import resume_on_disconnect
+from orx_rx.operators._run_tools import run_tools
 from orx_rx.operators._sequence_check import sequence_check
 from orx_rx.operators._text import text
+from orx_rx.operators._tool_calls import tool_calls
 
 __all__ = [
     "accumulate",
@@ -34,6 +36,8 @@ __all__ = [
     "refusals",
     "repair",
     "resume_on_disconnect",
+    "run_tools",
     "sequence_check",
     "text",
+    "tool_calls",
 ]

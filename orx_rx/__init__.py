@@ -32,18 +32,23 @@ from orx_rx.errors import (
     StatusError,
     StreamInterrupted,
     StreamTimeout,
+    ToolFailed,
+    TooManyRounds,
     TransportError,
     Unauthorized,
+    UnknownTool,
     Unprocessable,
 )
 from orx_rx.http import Client, Retry, ThreadedClient, Timeouts, sse_chunks
 from orx_rx.protocol.accumulator import Accumulator
+from orx_rx.protocol.calls import ToolCall, ToolOutput, Turn
 from orx_rx.protocol.cursor import Cursor
 from orx_rx.protocol.encoding import last_event_id
 from orx_rx.protocol.repair_kinds import REPAIRS, Repair
 from orx_rx.protocol.violations import DEFAULT, RULES, STRICT, Judge, Profile, Rule, Violation
 from orx_rx.reporting import Attempt
 from orx_rx.step import Operator, Step, lift
+from orx_rx.tools import Tool, Toolbox, custom_tool, tool
 from orx_rx.wire import Frame, FrameParser, encode_frame
 
 __all__ = [
@@ -93,10 +98,19 @@ __all__ = [
     "StreamTimeout",
     "ThreadedClient",
     "Timeouts",
+    "TooManyRounds",
+    "Tool",
+    "ToolCall",
+    "ToolFailed",
+    "ToolOutput",
+    "Toolbox",
     "TransportError",
+    "Turn",
     "Unauthorized",
+    "UnknownTool",
     "Unprocessable",
     "Violation",
+    "custom_tool",
     "encode_frame",
     "final_response",
     "from_async_iterable",
@@ -107,4 +121,5 @@ __all__ = [
     "operators",
     "sse_chunks",
     "to_queue",
+    "tool",
 ]

@@ -10,12 +10,13 @@ from reactivex.scheduler.eventloop import AsyncIOScheduler
 from orx_rx.errors import StreamInterrupted, TransportError
 from orx_rx.flow import wake
 from orx_rx.inbox import Reading, inbox_of
-from orx_rx.models.lifecycle_events import TerminalEvent
+from orx_rx.models.lifecycle_events import ResponseCreatedEvent, TerminalEvent
 from orx_rx.operators import accumulate
 from orx_rx.protocol.accumulator import Accumulator
 from orx_rx.protocol.violations import QUIET, Judge
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from types import TracebackType
 
     from reactivex import Observable, abc
@@ -173,11 +174,21 @@ class _Call:
             wake(awaited)
 
 
+class _OfLast(Accumulator):
+    """Accumulates one response after the other."""
+
+    def feed(self, event: Event) -> Sequence[Event]:
+        if self.final_response is not None and isinstance(event, ResponseCreatedEvent):
+            self.reset()
+        return super().feed(event)
+
+
 async def final_response(observable: Observable[Event]) -> Response:
     """Await the final response of a stream.
 
     It subscribes, reads to the end of the stream, and returns the response of the terminal, whichever of the three it
-    is: look at `response.status`. Cancelling it disposes the subscription.
+    is: look at `response.status`. Of a stream of several responses, such as that of `run_tools`, it is the last one.
+    Cancelling it disposes the subscription.
 
     Args:
         observable: A stream of events, with or without `accumulate` in its pipeline.
@@ -186,13 +197,15 @@ async def final_response(observable: Observable[Event]) -> Response:
         StreamInterrupted: The stream ended before a terminal; `snapshot` has the response so far.
         OrxError: Whatever else the stream ended with, with the `snapshot` too.
     """
-    accumulator = Accumulator(Judge(QUIET))
+    accumulator = _OfLast(Judge(QUIET))
     response: Response | None = None
     try:
         async with iterate(observable.pipe(accumulate(into=accumulator))) as reading:
             async for event in reading:
                 if isinstance(event, TerminalEvent) and response is None:
                     response = event.response
+                elif isinstance(event, ResponseCreatedEvent) and response is not None:  # another one begins
+                    response = None
     except TransportError:  # after the terminal it does not matter any more
         if response is None:
             raise

@@ -21,6 +21,9 @@ Our exception hierarchy::
       StreamInterrupted          it ended before a terminal: .cursor, .resumable
       OutputError                the response is whole, its output is not what was asked for
         IncompleteOutput         Refused         OutputParseError
+        UnknownTool              the model called a tool that it was not given: .name
+        TooManyRounds            it still called tools in the last round that was allowed: .limit
+      ToolFailed               a tool raised, and that was to end the stream: .name, .call_id
       ConsumerTooSlow            a bounded buffer overflowed and the policy was to fail: .buffer
       JoinedTooLate              the history does not go back to the beginning any more: .missed
 
@@ -358,6 +361,49 @@ class OutputParseError(OutputError):
     def __init__(self, message: str, text: str) -> None:
         super().__init__(message)
         self.text = text
+
+
+class UnknownTool(OutputError):
+    """Raised when the model called a tool that it was not given.
+
+    Args:
+        name: The name that it called.
+        known: The names that there are.
+        text: The arguments, as text.
+    """
+
+    def __init__(self, name: str, known: Sequence[str], text: str) -> None:
+        super().__init__(f"expected a call of {' or '.join(known) or 'no tool'}, got one of {name!r}")
+        self.name = name
+        self.known: tuple[str, ...] = tuple(known)
+        self.text = text
+
+
+class TooManyRounds(OutputError):
+    """Raised when the model still called tools in the last round that was allowed; `snapshot` is that response.
+
+    Args:
+        limit: How many rounds were allowed.
+    """
+
+    def __init__(self, limit: int) -> None:
+        super().__init__(f"expected an answer within {limit} rounds, got calls of tools in every one")
+        self.limit = limit
+
+
+class ToolFailed(OrxError):
+    """Raised when a tool raised, and its errors are not told to the model; the cause is what it raised.
+
+    Args:
+        name: The name of the tool.
+        call_id: The id of the call.
+        error: What it raised.
+    """
+
+    def __init__(self, name: str, call_id: str, error: BaseException) -> None:
+        super().__init__(f"expected a result of {name}, got {type(error).__name__}")
+        self.name = name
+        self.call_id = call_id
 
 
 class ConsumerTooSlow(OrxError):

@@ -32,6 +32,7 @@ EXAMPLES = {
     "replay": ["completed: message"],
     "check": ["response.completed, [DONE]", "STRICT: passes", "nothing was found"],
     "survive": ["completed, over", "and 1 POST"],
+    "tools": ["weather({", "population({", "gave 700006", "Here is what I found: weather returned", "completed, "],
 }
 SERVERS = ["browsers_aiohttp", "browsers_starlette"]  # these do not end by themselves
 

@@ -37,6 +37,7 @@ from orx_rx.models.lifecycle_events import ResponseCompletedEvent, TerminalEvent
 from orx_rx.models.stream_events import ResponseErrorEvent, StreamEnd, UnknownEvent
 from orx_rx.models.text_events import ResponseTextDeltaEvent, ResponseTextDoneEvent
 from orx_rx.protocol.accumulator import Accumulator
+from orx_rx.protocol.calls import ToolCall, Turn
 from orx_rx.protocol.encoding import KEEPALIVE, encode_event, error_event
 from orx_rx.protocol.violations import DEFAULT, STRICT, Verdict, Violation
 from orx_rx.step import Operator
@@ -51,6 +52,11 @@ CREATED, ADDED, PART, HEL, LO, TEXT_DONE, PART_DONE, ITEM_DONE, COMPLETED = HELL
 ERROR = ResponseErrorEvent(code="server_error", message="overloaded")
 BODY = chain.sse(*chain.hello())
 FRAMES = FrameParser().feed(BODY)
+CALLING = chain.events(
+    chain.finished(chain.call('{"n": 1}', "a")),
+    chain.finished(chain.call('{"n": 2}', "b"), 1),
+    chain.terminal(output=[chain.call('{"n": 1}', "a"), chain.call('{"n": 2}', "b")]),
+)
 
 
 def event(payload: chain.Payload) -> Event:
@@ -141,8 +147,10 @@ CONFORMING: Mapping[str, tuple[Callable[[], Operator[Any, Any]], Sequence[Any], 
     "refusals": (ops.refusals, [piece("I can", kind="refusal"), piece("not", kind="refusal")], {}),
     "repair": (ops.repair, FRAMES, {"bad": frame_of(chain.created("resp_b"))}),
     "resume_on_disconnect": (lambda: ops.resume_on_disconnect(lambda _: reactivex.empty()), HELLO, {}),
+    "run_tools": (lambda: ops.run_tools(lambda _: reactivex.empty(), tools=[]), HELLO, {"bad": "no event"}),
     "sequence_check": (ops.sequence_check, HELLO, {"bad": event(chain.terminal())}),
     "text": (ops.text, HELLO, {}),
+    "tool_calls": (ops.tool_calls, CALLING, {}),
 }
 
 
@@ -212,6 +220,11 @@ def letter(frame: Frame) -> str:
 
 
 X, Y = (chain.message("Hi", id=f"msg_{name}") for name in "xy")
+
+
+def x_or_y(call: ToolCall) -> str:
+    return "xy"[call.arguments["n"] - 1]
+
 
 PICTURES: Mapping[str, tuple[Operator[Any, Any], str, str, dict[str, Any]]] = {
     "accumulate": (
@@ -307,6 +320,12 @@ PICTURES: Mapping[str, tuple[Operator[Any, Any], str, str, dict[str, Any]]] = {
         "-------Hel---lo---|",
         {"c": CREATED, "a": HEL, "b": LO},
     ),
+    "tool_calls": (
+        compose(ops.tool_calls(), rx.map(x_or_y)),
+        "---a--b---t----|",
+        "---x--y--------|",
+        dict(zip("abt", CALLING, strict=True)),
+    ),
 }
 
 
@@ -324,7 +343,7 @@ def test_the_picture_of_fan_out_is_what_happens() -> None:
 
 
 def test_every_operator_has_a_picture() -> None:
-    elsewhere = {"fan_out", "map_async", "resume_on_disconnect"}  # the last two in tests of their own
+    elsewhere = {"fan_out", "map_async", "resume_on_disconnect", "run_tools"}  # but for the first in tests of their own
     assert {title.partition(",")[0] for title in PICTURES} | elsewhere == set(ops.__all__)
 
 
@@ -346,6 +365,11 @@ def documented(title: str) -> set[str]:
 
 
 # options
+
+
+def never(_: Turn) -> Observable[Event]:
+    return reactivex.never()
+
 
 WRONG: Sequence[tuple[Callable[[], object], type[Exception], str]] = [
     (lambda: ops.frame(max_frame_bytes=0), ValueError, "at least 1, got 0"),
@@ -375,6 +399,14 @@ WRONG: Sequence[tuple[Callable[[], object], type[Exception], str]] = [
     (lambda: ops.partial(Note, every=float("nan")), ValueError, "every to be None or above 0 seconds, got nan"),
     (lambda: ops.partial(3), TypeError, "a type that pydantic reads from JSON, got 3"),
     (lambda: ops.accumulate(text_format=3), TypeError, "a type that pydantic reads from JSON, got 3"),
+    (lambda: ops.run_tools(never, tools=[], max_rounds=0), ValueError, "a number from 1, got 0"),
+    (lambda: ops.run_tools(never, tools=[], max_rounds=True), ValueError, "a number from 1, got True"),
+    (lambda: ops.run_tools(never, tools=[], concurrency=0), ValueError, "a number from 1, got 0"),
+    (lambda: ops.run_tools(never, tools=[], timeout=0), ValueError, "None or above 0 seconds, got 0"),
+    (lambda: ops.run_tools(never, tools=[], timeout=float("nan")), ValueError, "above 0 seconds, got nan"),
+    (lambda: ops.run_tools(never, tools=[], errors="hide"), ValueError, "'tell' or 'raise', got 'hide'"),  # type: ignore[arg-type]
+    (lambda: ops.run_tools(never, tools=[3]), TypeError, "a function, a type or a dict, got 3"),  # type: ignore[list-item]
+    (lambda: ops.tool_calls([3]), TypeError, "a function, a type or a dict, got 3"),  # type: ignore[list-item]
     (lambda: ops.decode(profile="STRICT"), TypeError, "a profile, such as DEFAULT, got 'STRICT'"),  # type: ignore[arg-type]
     (lambda: ops.repair(on_repair=3), TypeError, "on_repair to be a function or an observer, got 3"),  # type: ignore[arg-type]
     (lambda: ops.accumulate(on_violation=3), TypeError, "a function or an observer, got 3"),  # type: ignore[arg-type]

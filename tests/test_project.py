@@ -26,6 +26,7 @@ LAYERS = {
     "orx_rx.wire": 1,
     "orx_rx.models": 1,
     "orx_rx.protocol": 2,
+    "orx_rx.tools": 2,
     "orx_rx.reporting": 3,
     "orx_rx.step": 3,
     "orx_rx.flow": 3,

@@ -34,6 +34,7 @@ from orx_rx.simulator import (
     ApiError,
     Script,
     Simulator,
+    calling,
     message,
     play,
     request_of,
@@ -189,6 +190,41 @@ def test_parallel_calls_can_be_forbidden() -> None:
     assert len(calls(asking("parallel-calls", parallel_tool_calls=False))) == 1
 
 
+NOTE = {"type": "custom", "name": "note"}
+
+
+def test_tools_calls_every_tool_or_one_a_round_and_then_answers() -> None:
+    tools = [WEATHER, NOTE, CLOCK]
+    types = [event.type.rpartition(".")[2] for event in played(asking("tools", tools=tools))]
+    assert types[2:5] == ["added", "added", "added"]
+    output = [to_wire(item) for item in answered(asking("tools", tools=tools)).output or ()]
+    assert [item["name"] for item in output] == ["weather_in", "clock", "note"]
+    assert output[2]["input"] == "Some text for note."
+    assert calls(asking("tools")) == [("get_weather", {"location": "Paris"})]
+    one = {"tools": tools, "parallel_tool_calls": False}
+    assert [name for name, _ in calls(asking("tools", **one))] == ["weather_in"]
+    assert [name for name, _ in calls(asking("tools", **one, input=[USER, CALLED, RESULT]))] == ["clock"]
+    answer = answered(asking("tools", tools=[WEATHER], input=[USER, CALLED, RESULT]))
+    assert answer.output_text == "Here is what I found: weather_in returned 21 degrees."
+    assert [name for name, _ in calls(asking("tools", tools=[WEATHER], input=[CALLED, RESULT, USER]))] == ["weather_in"]
+
+
+def test_a_model_calls_what_it_is_told_round_by_round() -> None:
+    clerk = calling(["weather_in", ("clock", "not JSON")], [("note", "Hm."), ("unknown", {"a": 1})])
+
+    def output(*given: Any) -> list[tuple[str, str]]:
+        body = asking(tools=[WEATHER, NOTE], input=[USER, *given])
+        *_, terminal = play(clerk, Script(request_of(body)))
+        assert isinstance(terminal, TerminalEvent)
+        listed = [to_wire(item) for item in terminal.response.output or ()]
+        return [(item.get("name", ""), item.get("arguments", item.get("input", ""))) for item in listed]
+
+    assert output() == [("weather_in", '{"city": "city", "days": 1}'), ("clock", "not JSON")]
+    two = [CALLED, RESULT, {**CALLED, "call_id": "call_8"}, {**RESULT, "call_id": "call_8"}]
+    assert output(*two) == [("note", "Hm."), ("unknown", '{"a": 1}')]
+    assert output(*two, *two) == [("", "")]  # a message
+
+
 def calls(body: Body) -> list[tuple[str, Any]]:
     output = [to_wire(item) for item in answered(body).output or ()]
     return [(item["name"], json.loads(item["arguments"])) for item in output if item["type"] == "function_call"]
@@ -279,6 +315,9 @@ USER = {"role": "user", "content": [{"type": "input_text", "text": "And now?"}]}
         ("story", asking("story", tool_choice="required")),
         ("story", asking("function-call", tool_choice="none")),
         ("parallel_calls", asking("parallel-calls", tools=[WEATHER], tool_choice="required")),
+        ("tools", asking("tools", tools=[WEATHER])),
+        ("tools", asking("tools", tools=[WEATHER], input=[CALLED, RESULT])),
+        ("story", asking("tools", tools=[WEATHER], tool_choice="none")),
         ("failed", asking("failed", tools=[WEATHER], tool_choice="required")),
         ("long", asking("long")),
         ("long", asking("long-12")),

@@ -669,7 +669,7 @@ def test_it_is_neither_pickled_nor_copied(take: Callable[[object], object]) -> N
         take(Client.in_thread(base_url="http://host"))
 
 
-@pytest.mark.parametrize("name", ["chunks", "events", "resume"])
+@pytest.mark.parametrize("name", ["chunks", "events", "resume", "run_tools"])
 def test_the_signatures_are_those_of_a_client(name: str) -> None:
     assert inspect.signature(getattr(ThreadedClient, name)) == inspect.signature(getattr(Client, name))
 

@@ -21,7 +21,7 @@ from collections.abc import AsyncIterator
 from pydantic import BaseModel
 from reactivex import Observable, operators as rx
 from orx_rx import Accumulator, Client, Frame, Violation, final_response, iterate, lift, operators as ops
-from orx_rx import QueueEnd, from_async_iterable, to_queue
+from orx_rx import QueueEnd, custom_tool, from_async_iterable, to_queue, tool
 from orx_rx.models import Event, ResponseCompletedEvent, ResponseTextDeltaEvent, ResponseTextDoneEvent
 
 class Recipe(BaseModel):
@@ -66,6 +66,12 @@ REVEALED: Mapping[str, str] = {
     "events.pipe(ops.partial(list[int], every=None))": "Observable[list[int]]",
     "events.pipe(ops.partial(Recipe | None))": "Observable[Any]",
     "events.pipe(ops.accumulate(text_format=Recipe))": "Observable[Event]",
+    "events.pipe(ops.tool_calls())": "Observable[ToolCall]",
+    "events.pipe(ops.tool_calls([length, {'type': 'web_search'}, tool(length, name='x')]))": "Observable[ToolCall]",
+    "events.pipe(ops.run_tools(lambda turn: client.events(input=turn.outputs), tools=[length]))": "Observable[Event]",
+    "tool(length)": "Tool",
+    "tool(name='x')(length)": "Tool",
+    "custom_tool(length)": "Tool",
     "chunks.pipe(lift(Lengths))": "Observable[int]",
     # pipelines
     "chunks.pipe(ops.frame(), ops.decode(), ops.sequence_check(), ops.lifecycle_guard(), ops.accumulate())": (
@@ -83,6 +89,8 @@ REVEALED: Mapping[str, str] = {
     "(await final_response(events)).output_parsed": "Any",
     "Client.in_thread().chunks(model='story', headers={})": "Observable[bytes]",
     "Client.in_thread().events(model='story', linger=2).pipe(ops.fan_out(), ops.text())": "Observable[str]",
+    "client.run_tools(tools=[length], model='story', input='x').pipe(ops.text())": "Observable[str]",
+    "Client.in_thread().run_tools(tools=[length], model='story', input='x')": "Observable[Event]",
     "Client.in_thread().on_loop(events.pipe(ops.items()))": "Observable[Item]",
     "next(Client.in_thread().iterate(events.pipe(ops.text())))": "str",
     "Client.in_thread().final_response(events)": "Response",
@@ -111,6 +119,10 @@ MISTAKES = [
     "events.pipe(ops.map_async(length))",
     "chunks.pipe(ops.map_async(len))",
     "ops.map_async(length, 4)",
+    "chunks.pipe(ops.tool_calls())",
+    "ops.run_tools(length, tools=[])",
+    "ops.run_tools(lambda turn: client.events())",
+    "ops.run_tools(lambda turn: client.events(), tools=[], errors='hide')",
     "from_async_iterable([1])",
     "await to_queue(events.pipe(ops.text()), asyncio.Queue[str]())",
     "Client.in_thread().events(linger='long')",

@@ -8,7 +8,7 @@ import re
 from dataclasses import dataclass, replace
 from functools import cache, partial
 from importlib.metadata import PackageNotFoundError, version
-from typing import TYPE_CHECKING, Any, NoReturn, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, NoReturn, Self, TypeVar, cast
 from urllib.parse import quote, urlsplit
 from urllib.request import getproxies, proxy_bypass
 from uuid import uuid4
@@ -39,19 +39,23 @@ from orx_rx.protocol.structured import OutputFormat
 from orx_rx.protocol.violations import DEFAULT, Profile
 from orx_rx.reporting import judges, log, repairs
 from orx_rx.step import Stream, lift, lift_settling, run_in, running_loop
+from orx_rx.tools import definitions
 from orx_rx.wire import DEFAULT_MAX_FRAME_BYTES
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Awaitable, Callable, Mapping, Sequence
     from types import TracebackType
 
     from reactivex import Observable, abc
 
     from orx_rx.http.threaded import ThreadedClient
     from orx_rx.models.event_base import Event
+    from orx_rx.models.hosted_items import McpApprovalRequest
     from orx_rx.models.response import Response
+    from orx_rx.protocol.calls import ToolOutput, Turn
     from orx_rx.protocol.repair_kinds import Repair
     from orx_rx.reporting import AttemptListener, RepairListener, ViolationListener
+    from orx_rx.tools import ToolLike
 
 T = TypeVar("T")
 
@@ -190,7 +194,7 @@ class Client:
             timeouts: The clocks, instead of those of the client; `connect` and `idle` are used.
             on_attempt: Hears of every time that the request is sent again, before the wait.
             **request: The fields of the request, such as `model` and `input`; models are sent as their JSON, and None
-                as null.
+                as null. Functions and types among `tools` are sent as their definitions, see `orx_rx.tool`.
 
         Raises:
             TypeError: `stream` is among the fields, which is always true; or one cannot be written as JSON.
@@ -212,7 +216,8 @@ class Client:
         """Create a response and read the bytes of its stream; or of the response itself, if that will do."""
         if "stream" in request:
             raise TypeError("expected no field 'stream', since it is always true, got one")
-        body = to_json({**to_wire(request), "stream": True})
+        tools = {"tools": definitions(request["tools"])} if "tools" in request else {}
+        body = to_json({**to_wire({**request, **tools}), "stream": True})
 
         def subscribe(
             observer: abc.ObserverBase[bytes], scheduler: abc.SchedulerBase | None = None
@@ -316,6 +321,75 @@ class Client:
             tell,
         )
         return self._checked(chunks, options, resumes=resumes)
+
+    def run_tools(
+        self,
+        /,
+        *,
+        tools: Sequence[ToolLike],
+        max_rounds: int = 8,
+        concurrency: int | None = 8,
+        timeout: float | None = None,
+        errors: Literal["tell", "raise"] = "tell",
+        approve: Callable[[McpApprovalRequest], bool | Awaitable[bool]] | None = None,
+        on_output: Callable[[ToolOutput], object] | None = None,
+        stateless: bool | None = None,
+        scheduler: abc.SchedulerBase | None = None,
+        **request: Any,
+    ) -> Observable[Event]:
+        """Create a response, run the tools that it calls, and let the model go on with what they return.
+
+        This is `events()` with `operators.run_tools` behind it, which tells how calls are run, and what becomes of
+        errors. Cold: every subscription begins anew, and sends one POST for every round. The request is the same in
+        every round but for its `input`; a `tool_choice` that demands a call does so in the first round alone.
+
+        Args:
+            tools: What the model may call: functions, types, tools, dicts.
+            max_rounds: How many responses there may be, the first one included.
+            concurrency: How many calls may run at a time; None for any number.
+            timeout: How long a call may take, in seconds; None for any time. The clocks of the streams are `timeouts`.
+            errors: What becomes of an error of a call: `"tell"` it to the model, or `"raise"` it and end the stream.
+            approve: Decides requests to approve a call on an MCP server; a function, or a coroutine function.
+            on_output: Hears of every output, as soon as it is there.
+            stateless: Whether the server keeps no responses, so that every round sends the whole conversation; by
+                default what `store=False` says. Otherwise a round sends `previous_response_id` and the outputs, or the
+                outputs alone where there is a `conversation`. OpenAI then needs
+                `include=["reasoning.encrypted_content"]`, too.
+            scheduler: Keeps the time; by default that of the subscriber, else the running event loop.
+            **request: The fields of the request, and the options of `events`.
+
+        Raises:
+            TypeError: As for `events`, or one of the tools is nothing to make a tool of.
+            ValueError: As for `events`, or two tools have the same name, or a number is out of range.
+            RuntimeError: To the subscriber, when there is no running event loop.
+            OrxError: To the subscriber, as for `events` and `operators.run_tools`.
+        """
+        request = {**request, "tools": list(tools)}
+        keeps = not (request.get("store") is False if stateless is None else stateless)
+        later = {**request, **_undemanding(request)}
+
+        def ask(turn: Turn) -> Observable[Event]:
+            if not keeps:
+                given: dict[str, Any] = {"input": [*_input_items(request.get("input")), *turn.history]}
+            elif request.get("conversation") is not None:
+                given = {"input": turn.outputs}
+            else:
+                given = {"input": turn.outputs, "previous_response_id": turn.response.id}
+            return self.events(scheduler=scheduler, **{**later, **given})
+
+        running = ops.run_tools(
+            ask,
+            tools=tools,
+            max_rounds=max_rounds,
+            concurrency=concurrency,
+            timeout=timeout,
+            errors=errors,
+            approve=approve,
+            on_output=on_output,
+            scheduler=scheduler,
+        )
+        # tracked as a whole, so that closing the client ends it while calls run
+        return self._tracked(self.events(scheduler=scheduler, **request).pipe(running))
 
     def resume(
         self,
@@ -605,6 +679,21 @@ class _Options:
 async def _only(observable: Observable[Response]) -> Response:
     async with iterate(observable) as reading:
         return await anext(reading)
+
+
+def _input_items(given: object) -> list[Any]:
+    """Turn the input of a request into items, behind which others can stand."""
+    if isinstance(given, list | tuple):
+        return list(cast("Sequence[Any]", given))
+    return [] if given is None else [{"type": "message", "role": "user", "content": given}]
+
+
+def _undemanding(request: Mapping[str, Any]) -> dict[str, Any]:
+    """Change a `tool_choice` that demands a call, and would in every round, so that the model may answer."""
+    choice = request.get("tool_choice")
+    if isinstance(choice, dict) and choice.get("type") == "allowed_tools":  # pyright: ignore[reportUnknownMemberType]
+        return {"tool_choice": {**cast("dict[str, Any]", choice), "mode": "auto"}}
+    return {"tool_choice": "auto"} if choice == "required" or isinstance(choice, dict) else {}
 
 
 def _path_of(response_id: str) -> str:

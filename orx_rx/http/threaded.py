@@ -132,6 +132,14 @@ class ThreadedClient:
         """Create a response and read its events: `Client.events`, to be subscribed to from any thread."""
         return self.on_loop(self._client.events(*args, **request))
 
+    @_as_of(Client.run_tools)
+    def run_tools(self, *args: Any, **request: Any) -> Observable[Event]:
+        """Create a response, and run the tools that it calls: `Client.run_tools`, to be subscribed to from any thread.
+
+        Coroutine functions run in the thread of the loop, any other function in a thread of its own.
+        """
+        return self.on_loop(self._client.run_tools(*args, **request))
+
     @_as_of(Client.resume)
     def resume(self, *args: Any, **options: Any) -> Observable[Event]:
         """Go on with the stream of a background response: `Client.resume`, to be subscribed to from any thread."""

@@ -6,6 +6,7 @@ Each step has `feed(x)`, which returns what that completes, and `end()`, which r
 from __future__ import annotations
 
 from orx_rx.protocol.accumulator import Accumulator
+from orx_rx.protocol.calls import CallReader, Round, ToolCall, ToolOutput, Turn
 from orx_rx.protocol.conformance import Conformance, Finding, Report
 from orx_rx.protocol.cursor import Cursor
 from orx_rx.protocol.decoding import Decoder
@@ -26,6 +27,7 @@ __all__ = [
     "RULES",
     "STRICT",
     "Accumulator",
+    "CallReader",
     "Conformance",
     "Cursor",
     "Decoder",
@@ -42,9 +44,13 @@ __all__ = [
     "RepairKind",
     "Repairer",
     "Report",
+    "Round",
     "Rule",
     "SequenceChecker",
     "Tick",
+    "ToolCall",
+    "ToolOutput",
+    "Turn",
     "Verdict",
     "Violation",
     "last_event_id",

@@ -18,6 +18,7 @@ from orx_rx.errors import (
     StatusError,
     StreamInterrupted,
     StreamTimeout,
+    ToolFailed,
     TransportError,
 )
 from orx_rx.models.base import to_wire
@@ -47,6 +48,7 @@ _TOLD: Sequence[tuple[type[Exception], str, str]] = [
     (ServerError, "server_error", "The model reported an error."),
     (StreamInterrupted, "stream_interrupted", "The answer broke off."),
     (OutputError, "output_error", "The answer is not what was asked for."),
+    (ToolFailed, "tool_failed", "A tool failed."),
     (JoinedTooLate, "joined_too_late", "The beginning of the answer is not kept any more."),
     (ConsumerTooSlow, "consumer_too_slow", "The stream was read too slowly."),
     (Exception, "internal_error", "Something went wrong."),

@@ -9,7 +9,7 @@ from pydantic import ValidationError
 from orx_rx.errors import SchemaViolation
 from orx_rx.models.event_base import DeltaEvent, Event
 from orx_rx.models.item_events import ResponseOutputItemDoneEvent
-from orx_rx.models.lifecycle_events import TerminalEvent
+from orx_rx.models.lifecycle_events import ResponseCreatedEvent, TerminalEvent
 from orx_rx.models.parse import problems
 from orx_rx.models.response import Response
 from orx_rx.protocol.channels import DELTA_CHANNELS, ByClass, Channel
@@ -55,7 +55,10 @@ class PieceReader:
 
 
 class ItemReader:
-    """Reads finished items, each one once: when it is done, or with the terminal if it never was."""
+    """Reads finished items, each one once: when it is done, or with the terminal if it never was.
+
+    A `response.created` behind a terminal begins another response, as in the stream of `run_tools`.
+    """
 
     takes = Event
 
@@ -73,6 +76,9 @@ class ItemReader:
         if isinstance(event, TerminalEvent) and not self._ended:
             self._ended = True
             return self._not_done(event.response.output or [])
+        if isinstance(event, ResponseCreatedEvent) and self._ended:
+            self._done.clear()
+            self._ended = False
         return ()
 
     def end(self) -> Sequence[Item]:

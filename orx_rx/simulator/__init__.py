@@ -26,7 +26,7 @@ from orx_rx.simulator.failing import FAULTS
 from orx_rx.simulator.faults import Fault, FaultPlan
 from orx_rx.simulator.items import function_call, message, reasoning, refusal
 from orx_rx.simulator.requests import Request, request_of
-from orx_rx.simulator.scenarios import SCENARIOS, scenario_for
+from orx_rx.simulator.scenarios import SCENARIOS, calling, scenario_for
 from orx_rx.simulator.script import Scenario, Script, interleave, play, words
 from orx_rx.simulator.seen import SeenRequest
 from orx_rx.simulator.server import Simulator
@@ -42,6 +42,7 @@ __all__ = [
     "Script",
     "SeenRequest",
     "Simulator",
+    "calling",
     "function_call",
     "interleave",
     "message",

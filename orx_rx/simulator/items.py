@@ -208,19 +208,19 @@ def reasoning(
     yield from item_events(script, place, added, steps, status="completed", **final)
 
 
-def function_call(script: Script, name: str, arguments: Mapping[str, Any]) -> Iterator[Event]:
+def function_call(script: Script, name: str, arguments: Mapping[str, Any] | str) -> Iterator[Event]:
     """Write a function call.
 
     Args:
         script: The script that it belongs to.
         name: The name of the function.
-        arguments: Its arguments.
+        arguments: Its arguments; a text is sent as it is, and need not be JSON.
     """
     place = script.place("fc")
     added = ResponseFunctionToolCall(
         id=place.item_id, status="in_progress", call_id=place.call_id, name=name, arguments=""
     )
-    value = json_text(arguments)
+    value = arguments if isinstance(arguments, str) else json_text(arguments)
     steps = field_events(place, ARGUMENTS, value)
     yield from item_events(script, place, added, steps, status="completed", arguments=value)
 

@@ -12,7 +12,8 @@ from orx_rx.simulator.errors import ApiError
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-_OUTPUTS = ("function_call_output", "custom_tool_call_output")
+_CALLS = ("function_call", "custom_tool_call")
+_OUTPUTS = tuple(f"{kind}_output" for kind in _CALLS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +65,22 @@ class Request:
             if item.get("type") in _OUTPUTS:
                 found.append((names.get(item.get("call_id"), "the function"), text_of(item.get("output"))))
         return found[::-1]
+
+    @property
+    def called(self) -> int:
+        """How many of the caller's tools the model has called since the user spoke last."""
+        count = 0
+        for item in reversed(self.items):
+            if item.get("role") == "user":
+                break
+            count += item.get("type") in _CALLS
+        return count
+
+    @property
+    def customs(self) -> list[Mapping[str, Any]]:
+        """The tools that take free text, in order."""
+        tools = [tool for tool in objects(self.body.get("tools")) if tool.get("type") == "custom"]
+        return tools if self.body.get("tool_choice") in (None, "auto", "required") else []
 
     @property
     def functions(self) -> list[Mapping[str, Any]]:
@@ -219,7 +236,7 @@ def _check_item(place: str, item: object) -> None:
     if not isinstance(item, dict):
         raise _invalid(place, "an object", item)
     kind = fields.get("type", "message")
-    for name in {"message": ("role", "content"), "function_call_output": ("call_id", "output")}.get(kind, ()):
+    for name in {"message": ("role", "content"), **dict.fromkeys(_OUTPUTS, ("call_id", "output"))}.get(kind, ()):
         if fields.get(name) is None:
             raise _missing(f"{place}.{name}")
 

@@ -18,7 +18,7 @@ from orx_rx.simulator.schemas import value_of
 from orx_rx.simulator.script import interleave, slices, words
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator, Mapping, Sequence
 
     from orx_rx.models.event_base import Event
     from orx_rx.simulator.requests import Request
@@ -60,6 +60,41 @@ def parallel_calls(script: Script) -> Iterator[Event]:
     """Call two functions, both open at once; one if the request rules out parallel calls."""
     count = 1 if script.request.body.get("parallel_tool_calls") is False else 2
     yield from interleave(*(_call(script, number) for number in range(count)))
+
+
+def tools(script: Script) -> Iterator[Event]:
+    """Call every tool of the request, all open at once, or one a round if parallel calls are ruled out; then answer."""
+    offered = _callable(script) or [_WEATHER]
+    due = range(script.request.called, len(offered))
+    if script.request.body.get("parallel_tool_calls") is False:
+        due = due[:1]
+    calls = (_call_of(script, offered[number], None, number) for number in due)
+    yield from interleave(*calls) if due else answer(script)
+
+
+def calling(*rounds: Sequence[str | tuple[str, Mapping[str, Any] | str | None]]) -> Scenario:
+    """Make a scenario that calls what it is told, round by round, and then answers.
+
+        Simulator(scenarios={"clerk": calling(["search", ("search", {"text": "cats"})], [("note", "Cats are fine.")])})
+
+    Args:
+        *rounds: The calls of each round, all open at once: the name of a tool, with its arguments or without; without
+            them they fit its schema. Arguments that are text are sent as they are, and need not be JSON.
+    """
+
+    def scenario(script: Script) -> Iterator[Event]:
+        before = 0
+        for calls in rounds:
+            if before == script.request.called:
+                offered = {tool["name"]: tool for tool in _callable(script)}
+                named = [(call, None) if isinstance(call, str) else call for call in calls]
+                written = (_call_of(script, offered.get(name, {"name": name}), given) for name, given in named)
+                yield from interleave(*written)
+                return
+            before += len(calls)
+        yield from answer(script)
+
+    return scenario
 
 
 def answer(script: Script) -> Iterator[Event]:
@@ -137,6 +172,7 @@ SCENARIOS: Mapping[str, Scenario] = {
     "reasoning": reasoning,
     "function-call": function_call,
     "parallel-calls": parallel_calls,
+    "tools": tools,
     "refusal": refusal,
     "json": json,
     "incomplete": incomplete,
@@ -169,7 +205,7 @@ def scenario_for(request: Request, more: Mapping[str, Scenario] | None = None) -
     exceptions = (
         (named in _CONVERSES and bool(request.results), answer),
         (named in _TALKS and request.must_call, function_call),
-        (named in _CALLS and not request.may_call, story),
+        (named in (*_CALLS, tools) and not request.may_call, story),
     )
     return next((instead for applies, instead in exceptions if applies), named)
 
@@ -179,10 +215,24 @@ def _told(request: Request) -> list[str]:
 
 
 def _call(script: Script, number: int) -> Iterator[Event]:
-    tools = script.request.functions or [_WEATHER]
-    tool = tools[number % len(tools)]
-    arguments = value_of(object_of(tool.get("parameters")) or {"type": "object"}, seed=number)
-    yield from write.function_call(script, tool["name"], arguments)
+    functions = script.request.functions or [_WEATHER]
+    yield from _call_of(script, functions[number % len(functions)], None, number)
+
+
+def _call_of(
+    script: Script, tool: Mapping[str, Any], given: Mapping[str, Any] | str | None, seed: int = 0
+) -> Iterator[Event]:
+    """Call a tool, with arguments of its own making where none are given."""
+    name: str = tool["name"]
+    if tool.get("type") == "custom":
+        yield from hosted.custom_tool_call(script, name, given if isinstance(given, str) else f"Some text for {name}.")
+    else:
+        fitting = value_of(object_of(tool.get("parameters")) or {"type": "object"}, seed=seed)
+        yield from write.function_call(script, name, fitting if given is None else given)
+
+
+def _callable(script: Script) -> list[Mapping[str, Any]]:
+    return [*script.request.functions, *script.request.customs]
 
 
 def _short(text: str, most: int = 40) -> str:
