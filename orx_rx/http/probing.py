@@ -90,7 +90,7 @@ class Probe:
         self.client = client
         self.fields = fields
         self.timeout = timeout
-        self.paid = 0
+        self.paid: int = 0
         self.heard: list[Report] = []
         self._stream: Heard | Exception | None = None
         self._background: Background | Exception | None = None

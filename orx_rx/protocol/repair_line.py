@@ -29,10 +29,10 @@ class Draft:
     __slots__ = ("changed", "fields", "frame", "type")
 
     def __init__(self, frame: Frame, fields: Payload, *, changed: bool = False) -> None:
-        self.frame = frame
-        self.fields = fields
-        self.type = text_in(fields, "type")
-        self.changed = changed
+        self.frame: Frame = frame
+        self.fields: Payload = fields
+        self.type: str = text_in(fields, "type")
+        self.changed: bool = changed
 
     def put(self, **fields: Any) -> None:
         """Change some fields."""
