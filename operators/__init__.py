@@ -13,6 +13,7 @@ from orx_rx.operators._map_async import map_async
 from orx_rx.operators._of_type import of_type
 from orx_rx.operators._partial import partial
 from orx_rx.operators._reasoning import reasoning
+from orx_rx.operators._record import record
 from orx_rx.operators._refusals import refusals
 from orx_rx.operators._repair import repair
 from orx_rx.operators._resume_on_disconnect import resume_on_disconnect
@@ -33,6 +34,7 @@ __all__ = [
     "of_type",
     "partial",
     "reasoning",
+    "record",
     "refusals",
     "repair",
     "resume_on_disconnect",

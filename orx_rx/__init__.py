@@ -5,8 +5,10 @@ from __future__ import annotations
 from orx_rx import models, operators
 from orx_rx.aio import final_response, iterate
 from orx_rx.bridges import QueueEnd, from_async_iterable, to_queue
+from orx_rx.cassettes import read_cassette, replay
 from orx_rx.errors import (
     BadRequest,
+    CassetteError,
     Conflict,
     ConnectFailed,
     ConnectionLost,
@@ -42,6 +44,7 @@ from orx_rx.errors import (
 from orx_rx.http import Client, Retry, ThreadedClient, Timeouts, sse_chunks
 from orx_rx.protocol.accumulator import Accumulator
 from orx_rx.protocol.calls import ToolCall, ToolOutput, Turn
+from orx_rx.protocol.cassette import Cassette
 from orx_rx.protocol.cursor import Cursor
 from orx_rx.protocol.encoding import last_event_id
 from orx_rx.protocol.repair_kinds import REPAIRS, Repair
@@ -59,6 +62,8 @@ __all__ = [
     "Accumulator",
     "Attempt",
     "BadRequest",
+    "Cassette",
+    "CassetteError",
     "Client",
     "Conflict",
     "ConnectFailed",
@@ -119,6 +124,8 @@ __all__ = [
     "lift",
     "models",
     "operators",
+    "read_cassette",
+    "replay",
     "sse_chunks",
     "to_queue",
     "tool",

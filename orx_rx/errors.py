@@ -26,6 +26,7 @@ Our exception hierarchy::
       ToolFailed               a tool raised, and that was to end the stream: .name, .call_id
       ConsumerTooSlow            a bounded buffer overflowed and the policy was to fail: .buffer
       JoinedTooLate              the history does not go back to the beginning any more: .missed
+      CassetteError              a recording is damaged, cut off, or none at all: .line
 
 Messages say what was expected and what came. Numbers and places are fields. The text of a payload is in
 fields too, never in a message; what a server says of its own error is in both.
@@ -428,6 +429,20 @@ class JoinedTooLate(OrxError):
     def __init__(self, missed: int) -> None:
         super().__init__(f"expected a history from the first element on, got one without its first {missed}")
         self.missed = missed
+
+
+class CassetteError(OrxError):
+    """Raised when a recording cannot be read, because it is damaged, cut off, or none at all.
+
+    Args:
+        line: The line, from 1.
+        expected: What it was expected to be.
+        got: What it is.
+    """
+
+    def __init__(self, line: int, expected: str, got: str) -> None:
+        super().__init__(f"line {line} of a cassette: expected {expected}, got {got}")
+        self.line = line
 
 
 def _size(data: bytes) -> str:

@@ -12,6 +12,7 @@ import pytest
 import orx_rx
 from orx_rx import (
     BadRequest,
+    CassetteError,
     Conflict,
     ConnectFailed,
     ConnectionLost,
@@ -86,6 +87,7 @@ EXAMPLES: dict[type[OrxError], OrxError] = {
         ToolFailed("f", "call_a", ValueError("abc")),
         ConsumerTooSlow(256),
         JoinedTooLate(3),
+        CassetteError(3, "a", "b"),
         *(refused(kind, status) for status, kind in {**STATUS_ERRORS, 500: ServerFault, 418: StatusError}.items()),
     )
 }

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import importlib
 import inspect
+import io
 import json
 import re
 from collections.abc import Callable, Mapping, Sequence
@@ -144,6 +145,7 @@ CONFORMING: Mapping[str, tuple[Callable[[], Operator[Any, Any]], Sequence[Any], 
     "of_type": (lambda: ops.of_type(ResponseTextDeltaEvent), HELLO, {}),
     "partial": (lambda: ops.partial(Note, every=None), NOTE, {"bad": event(chain.terminal("incomplete"))}),
     "reasoning": (ops.reasoning, [summary("One"), summary("Two", 1)], {}),
+    "record": (lambda: ops.record(io.StringIO), [b"data: 1\n", b"\n"], {}),
     "refusals": (ops.refusals, [piece("I can", kind="refusal"), piece("not", kind="refusal")], {}),
     "repair": (ops.repair, FRAMES, {"bad": frame_of(chain.created("resp_b"))}),
     "resume_on_disconnect": (lambda: ops.resume_on_disconnect(lambda _: reactivex.empty()), HELLO, {}),
@@ -295,6 +297,12 @@ PICTURES: Mapping[str, tuple[Operator[Any, Any], str, str, dict[str, Any]]] = {
         "---One---(sTwo)---|",
         {"a": summary("One"), "b": summary("Two", 1), "s": "\n\n"},
     ),
+    "record": (
+        ops.record(io.StringIO),
+        "---a-----b-------|",
+        "---a-----b-------|",
+        {"a": b"data: 1\n", "b": b"\n"},
+    ),
     "refusals": (
         ops.refusals(),
         "---a-------b-----d--|",
@@ -388,6 +396,7 @@ WRONG: Sequence[tuple[Callable[[], object], type[Exception], str]] = [
     (lambda: ops.fan_out(history=True), ValueError, "a number from 1, or None, got True"),
     (lambda: ops.fan_out(history=1.5), ValueError, "a number from 1, or None, got 1.5"),  # type: ignore[arg-type]
     (lambda: ops.fan_out(history="some"), ValueError, "a number from 1, or None, got 'some'"),  # type: ignore[arg-type]
+    (lambda: ops.record(3), TypeError, "a path, or a function that opens a file, got int"),  # type: ignore[arg-type]
     (ops.of_type, TypeError, "at least one class of events, got none"),
     (lambda: ops.of_type(str), TypeError, "classes of events, got <class 'str'>"),  # type: ignore[type-var]
     (lambda: ops.of_type(HEL), TypeError, "classes of events, got ResponseTextDeltaEvent"),  # type: ignore[arg-type]

@@ -29,16 +29,20 @@ LAYERS = {
     "orx_rx.tools": 2,
     "orx_rx.reporting": 3,
     "orx_rx.step": 3,
+    "orx_rx.exchange": 3,
     "orx_rx.flow": 3,
     "orx_rx.inbox": 3,
     "orx_rx.owner": 3,
     "orx_rx.operators": 4,
     "orx_rx.aio": 5,
     "orx_rx.bridges": 5,
+    "orx_rx.cassettes": 5,
     "orx_rx.http": 5,
 }
 TOP = 6
 CORE = 2  # the highest layer that works without Rx and without a network
+
+PLUGIN = "pytest_orx_rx"  # stands beside the package, see there
 
 SPEAKS_HTTP = ("orx_rx.http", "orx_rx.simulator")  # later files that serve HTTP are named here
 
@@ -63,7 +67,7 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> zipfile.ZipFile:
     if _major("build") is None:
         pytest.skip("expected the package `build`, found none")
     source, target = tmp_path_factory.mktemp("source"), tmp_path_factory.mktemp("wheel")
-    for name in ("pyproject.toml", "README.md", "LICENSE", "MANIFEST.in"):
+    for name in ("pyproject.toml", "README.md", "LICENSE", "MANIFEST.in", f"{PLUGIN}.py"):
         shutil.copy(ROOT / name, source)
     for name in ("orx_rx", "operators", "tests", "examples", "benchmarks"):
         shutil.copytree(ROOT / name, source / name, symlinks=True, ignore=shutil.ignore_patterns("__pycache__"))
@@ -86,12 +90,18 @@ def test_the_wheel_carries_the_operators(wheel: zipfile.ZipFile) -> None:
 def test_the_wheel_carries_every_module_once_and_nothing_else(wheel: zipfile.ZipFile) -> None:
     shipped = [name for name in wheel.namelist() if ".dist-info/" not in name]
     modules = [_as_shipped(path) for path in _sources().values()]
-    assert sorted(shipped) == sorted([*modules, "orx_rx/py.typed"])
+    assert sorted(shipped) == sorted([*modules, "orx_rx/py.typed", f"{PLUGIN}.py"])
 
 
-def test_the_wheel_installs_one_top_level_name(wheel: zipfile.ZipFile) -> None:
+def test_the_wheel_installs_one_top_level_name_and_that_of_the_pytest_plugin(wheel: zipfile.ZipFile) -> None:
     (top_level,) = (name for name in wheel.namelist() if name.endswith(".dist-info/top_level.txt"))
-    assert wheel.read(top_level).split() == [b"orx_rx"]
+    assert wheel.read(top_level).split() == [b"orx_rx", PLUGIN.encode()]
+
+
+def test_pytest_finds_the_plugin_under_the_name_of_its_module(wheel: zipfile.ZipFile) -> None:
+    # otherwise `-p` and the entry point would be two plugins
+    (entry_points,) = (name for name in wheel.namelist() if name.endswith(".dist-info/entry_points.txt"))
+    assert wheel.read(entry_points).split() == [b"[pytest11]", PLUGIN.encode(), b"=", PLUGIN.encode()]
 
 
 def test_dependencies_point_one_way() -> None:

@@ -21,7 +21,7 @@ from collections.abc import AsyncIterator
 from pydantic import BaseModel
 from reactivex import Observable, operators as rx
 from orx_rx import Accumulator, Client, Frame, Violation, final_response, iterate, lift, operators as ops
-from orx_rx import QueueEnd, custom_tool, from_async_iterable, to_queue, tool
+from orx_rx import QueueEnd, custom_tool, from_async_iterable, replay, to_queue, tool
 from orx_rx.models import Event, ResponseCompletedEvent, ResponseTextDeltaEvent, ResponseTextDoneEvent
 
 class Recipe(BaseModel):
@@ -73,6 +73,9 @@ REVEALED: Mapping[str, str] = {
     "tool(name='x')(length)": "Tool",
     "custom_tool(length)": "Tool",
     "chunks.pipe(lift(Lengths))": "Observable[int]",
+    "chunks.pipe(ops.record('story.jsonl'))": "Observable[bytes]",
+    "replay('story.jsonl', speed=None).pipe(ops.frame(), ops.decode(), ops.text())": "Observable[str]",
+    "client.events(model='story', record='story.jsonl')": "Observable[Event]",
     # pipelines
     "chunks.pipe(ops.frame(), ops.decode(), ops.sequence_check(), ops.lifecycle_guard(), ops.accumulate())": (
         "Observable[Event]"
@@ -111,6 +114,8 @@ MISTAKES = [
     "chunks.pipe(ops.frame(), ops.text())",
     "events.pipe(ops.of_type(str))",
     "ops.frame(64)",
+    "ops.record(3)",
+    "events.pipe(ops.record('story.jsonl'))",
     "ops.fan_out(history='some')",
     "chunks.pipe(ops.partial(Recipe))",
     "ops.partial(Recipe, every='often')",

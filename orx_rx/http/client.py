@@ -6,8 +6,7 @@ import asyncio
 import os
 import re
 from dataclasses import dataclass, replace
-from functools import cache, partial
-from importlib.metadata import PackageNotFoundError, version
+from functools import partial
 from typing import TYPE_CHECKING, Any, Literal, NoReturn, Self, TypeVar, cast
 from urllib.parse import quote, urlsplit
 from urllib.request import getproxies, proxy_bypass
@@ -21,6 +20,7 @@ from reactivex.disposable import Disposable
 from orx_rx import operators as ops
 from orx_rx.aio import iterate
 from orx_rx.errors import BadRequest, Conflict, ConnectFailed, ConnectionLost, LifecycleViolation, OrxError
+from orx_rx.exchange import library_version
 from orx_rx.http.leaving import cancelled_on_dispose
 from orx_rx.http.retry import Retry, retried
 from orx_rx.http.source import JSON, body_chunks, sse_chunks, to_json
@@ -52,9 +52,11 @@ if TYPE_CHECKING:
     from orx_rx.models.event_base import Event
     from orx_rx.models.hosted_items import McpApprovalRequest
     from orx_rx.models.response import Response
+    from orx_rx.operators._record import RecordTo
     from orx_rx.protocol.calls import ToolOutput, Turn
     from orx_rx.protocol.repair_kinds import Repair
     from orx_rx.reporting import AttemptListener, RepairListener, ViolationListener
+    from orx_rx.step import Operator
     from orx_rx.tools import ToolLike
 
 T = TypeVar("T")
@@ -252,6 +254,7 @@ class Client:
         linger: float = 1.0,
         max_frame_bytes: int = DEFAULT_MAX_FRAME_BYTES,
         cancel_on_dispose: bool = False,
+        record: RecordTo | None = None,
         headers: Mapping[str, str] | None = None,
         timeouts: Timeouts | None = None,
         on_attempt: AttemptListener | None = None,
@@ -280,6 +283,7 @@ class Client:
             max_frame_bytes: The most bytes that a frame may have.
             cancel_on_dispose: Whether a subscriber that leaves before the terminal cancels the response, which would
                 run to its end in the background otherwise. Closing the client waits until that is sent.
+            record: Where to write a cassette of each stream that is opened, as for the operator `record`.
             headers: Headers to send as well.
             timeouts: The clocks, instead of those of the client.
             on_attempt: Hears of every attempt to send the request again, to resume the stream or to poll the response,
@@ -288,12 +292,13 @@ class Client:
             **request: The fields of the request, as for `chunks`.
 
         Raises:
-            TypeError: As for `chunks`; or a listener is neither a function nor an observer, pydantic cannot read
-                `text_format` from JSON, or `text` has a `format` too.
+            TypeError: As for `chunks`; or a listener is neither a function nor an observer, `record` is no place to
+                write to, pydantic cannot read `text_format` from JSON, or `text` has a `format` too.
             ValueError: As for `chunks`; or `on_repair` is given without `repair`, `linger` or `max_frame_bytes` is out
                 of range, or `cancel_on_dispose` is set for a response in the foreground, which ends with its
                 connection anyway.
             RuntimeError: To the subscriber, when there is no running event loop.
+            OSError: To the subscriber, when a cassette cannot be opened.
             OrxError: To the subscriber, whatever the source or an operator raises.
         """
         resumes = request.get("background") is True
@@ -318,6 +323,7 @@ class Client:
             scheduler,
             on_attempt,
             cancel_on_dispose,
+            ops.record(record) if record is not None else None,
             tell,
         )
         return self._checked(chunks, options, resumes=resumes)
@@ -403,6 +409,7 @@ class Client:
         linger: float = 1.0,
         max_frame_bytes: int = DEFAULT_MAX_FRAME_BYTES,
         cancel_on_dispose: bool = False,
+        record: RecordTo | None = None,
         headers: Mapping[str, str] | None = None,
         timeouts: Timeouts | None = None,
         on_attempt: AttemptListener | None = None,
@@ -425,14 +432,17 @@ class Client:
             linger: How long to wait for the end of the connection after the terminal, in seconds.
             max_frame_bytes: The most bytes that a frame may have.
             cancel_on_dispose: Whether a subscriber that leaves before the terminal cancels the response.
+            record: Where to write a cassette of each stream that is opened, as for the operator `record`.
             headers: Headers to send as well.
             timeouts: The clocks, instead of those of the client.
             on_attempt: Hears of every attempt to resume the stream or to poll the response, before the wait.
             scheduler: Keeps the time; by default that of the subscriber, else the running event loop.
 
         Raises:
-            TypeError: It is no cursor; or pydantic cannot read `text_format` from JSON.
+            TypeError: It is no cursor; or `record` is no place to write to, or pydantic cannot read `text_format` from
+                JSON.
             ValueError: The snapshot of the cursor is that of a response that was not created in the background.
+            OSError: To the subscriber, as for `events`.
             OrxError: To the subscriber, as for `events`.
         """
         if not isinstance(cursor, Cursor):  # pyright: ignore[reportUnnecessaryIsInstance]
@@ -452,6 +462,7 @@ class Client:
             scheduler,
             on_attempt,
             cancel_on_dispose,
+            ops.record(record) if record is not None else None,
         )
         chunks = self._rest(cursor.response_id, None if rebuild else cursor, options)
         return self._checked(chunks, options, resumes=True, cursor=cursor, rebuild=rebuild)
@@ -519,12 +530,15 @@ class Client:
 
             repairer = Repairer(options.on_repair) if options.on_repair is not None else None
 
+            def taped(connection: Observable[bytes]) -> Observable[bytes]:
+                return connection if options.record is None else options.record(connection)
+
             def events_of(connection: Observable[bytes]) -> Observable[Event]:
-                return connection.pipe(frame, lift(lambda: Decoder(judge)), of_connection)
+                return taped(connection).pipe(frame, lift(lambda: Decoder(judge)), of_connection)
 
             def repaired(connection: Observable[bytes], repairer: Repairer) -> Observable[Event]:
                 body = lift(lambda: BodyParser(options.max_frame_bytes))
-                return connection.pipe(body, lift(lambda: repairer), lift(lambda: Decoder(judge)), of_connection)
+                return taped(connection).pipe(body, lift(lambda: repairer), lift(lambda: Decoder(judge)), of_connection)
 
             def rest(after: Cursor) -> Observable[Event]:
                 if repairer is not None and repairer.repaired:  # a refusal to stream, so that it is polled
@@ -621,7 +635,7 @@ class Client:
 
     def _all_headers(self, more: Mapping[str, str] | None) -> dict[str, str]:
         key = {} if self._api_key is None else {"Authorization": f"Bearer {self._api_key.get_secret_value()}"}
-        return {"User-Agent": f"orx_rx/{_version()}", **key, **self._headers, **(more or {})}
+        return {"User-Agent": f"orx_rx/{library_version()}", **key, **self._headers, **(more or {})}
 
     async def _session(self) -> aiohttp.ClientSession:
         if self._closed:
@@ -673,6 +687,7 @@ class _Options:
     scheduler: abc.SchedulerBase | None
     on_attempt: AttemptListener | None
     cancel_on_dispose: bool
+    record: Operator[bytes, bytes] | None
     on_repair: Callable[[Repair], None] | None = None
 
 
@@ -743,11 +758,3 @@ def _checked_key(key: str | SecretStr | None) -> SecretStr | None:
             f"expected a key of printable ASCII without blanks around it, got {len(text)} other characters"
         )
     return secret
-
-
-@cache
-def _version() -> str:
-    try:
-        return version("orx-rx")
-    except PackageNotFoundError:
-        return "unknown"

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 import aiohttp
 
 from orx_rx.errors import ConnectFailed, ConnectionLost, NotAnEventStream, OrxError, SchemaViolation, StreamTimeout
+from orx_rx.exchange import current_exchange, noting
 from orx_rx.flow import current_flow, subscribing
 from orx_rx.http.bodies import Watch, read_start, rest_of
 from orx_rx.http.failures import failure_of, hide, secrets_of
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
 
     from reactivex import Observable, abc
 
+    from orx_rx.exchange import Exchange
     from orx_rx.flow import Flow
 
 EVENT_STREAM = "text/event-stream"
@@ -130,8 +132,10 @@ def body_chunks(
         total=None, connect=clocks.connect, sock_connect=clocks.connect, sock_read=clocks.idle
     )
 
-    async def request() -> aiohttp.ClientResponse:
+    async def request(exchange: Exchange | None) -> aiohttp.ClientResponse:
         opened = await session() if callable(session) else session
+        if exchange is not None:
+            exchange.ask(method, url, params, headers, body)
         return await opened.request(
             method,
             url,
@@ -149,7 +153,7 @@ def body_chunks(
         flow = current_flow()
         if flow is not None:
             flow.heed()
-        reader = _Reader(request, observer, clocks, secrets_of(headers), media_types, flow)
+        reader = _Reader(request, observer, clocks, secrets_of(headers), media_types, flow, current_exchange())
         return own(loop, observer, reader.read, reader.close, source="sse_chunks", name=f"orx_rx {method}")
 
     return Stream(subscribe)
@@ -170,12 +174,13 @@ class _Reader:
 
     def __init__(
         self,
-        request: Callable[[], Awaitable[aiohttp.ClientResponse]],
+        request: Callable[[Exchange | None], Awaitable[aiohttp.ClientResponse]],
         observer: abc.ObserverBase[bytes],
         timeouts: Timeouts,
         secrets: Sequence[str],
         media_types: Collection[str],
         flow: Flow | None,
+        exchange: Exchange | None,
     ) -> None:
         self._request = request
         self._observer = observer
@@ -183,6 +188,7 @@ class _Reader:
         self._secrets = secrets
         self._expected = media_types
         self._flow = flow
+        self._exchange = exchange
         self._response: aiohttp.ClientResponse | None = None
 
     def close(self) -> None:
@@ -216,8 +222,11 @@ class _Reader:
                     await self._flow.ready()
 
     async def _open(self) -> aiohttp.ClientResponse:
-        with subscribing(None):  # a connection outlives its stream, and would keep the context that it was made in
-            response = self._response = await self._request()
+        # a connection outlives its stream, and would keep the context that it was made in
+        with subscribing(None), noting(None):
+            response = self._response = await self._request(self._exchange)
+        if self._exchange is not None:
+            self._exchange.answer(response.status, response.headers)
         log.debug("answer", status=response.status, request_id=response.headers.get("x-request-id"))
         if not 200 <= response.status < 300:
             raise await failure_of(response, self._secrets)

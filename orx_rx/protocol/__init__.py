@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from orx_rx.protocol.accumulator import Accumulator
 from orx_rx.protocol.calls import CallReader, Round, ToolCall, ToolOutput, Turn
+from orx_rx.protocol.cassette import Cassette, CassetteWriter, parse_cassette, write_cassette
 from orx_rx.protocol.conformance import Conformance, Finding, Report
 from orx_rx.protocol.cursor import Cursor
 from orx_rx.protocol.decoding import Decoder
@@ -28,6 +29,8 @@ __all__ = [
     "STRICT",
     "Accumulator",
     "CallReader",
+    "Cassette",
+    "CassetteWriter",
     "Conformance",
     "Cursor",
     "Decoder",
@@ -54,4 +57,6 @@ __all__ = [
     "Verdict",
     "Violation",
     "last_event_id",
+    "parse_cassette",
+    "write_cassette",
 ]

@@ -16,6 +16,11 @@ What is to go wrong is said by faults, each for some of the requests; `Fault` li
     cut = Fault("cut", connection=0, after_events=5, kind="rst")
     async with Simulator(faults=[cut, Fault("status", connection=1, status=503, retry_after="1")]) as simulator: ...
 
+A stream that somebody recorded is served again under the name of a model, and code without an event loop has the
+simulator in a thread:
+
+    with Simulator.in_thread(cassettes={"gpt-5": "story.jsonl"}) as simulator: ...
+
 `python -m orx_rx.simulator` runs one from the command line.
 """
 
@@ -30,6 +35,7 @@ from orx_rx.simulator.scenarios import SCENARIOS, calling, scenario_for
 from orx_rx.simulator.script import Scenario, Script, interleave, play, words
 from orx_rx.simulator.seen import SeenRequest
 from orx_rx.simulator.server import Simulator
+from orx_rx.simulator.threaded import ThreadedSimulator
 
 __all__ = [
     "FAULTS",
@@ -42,6 +48,7 @@ __all__ = [
     "Script",
     "SeenRequest",
     "Simulator",
+    "ThreadedSimulator",
     "calling",
     "function_call",
     "interleave",

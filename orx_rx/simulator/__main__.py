@@ -12,6 +12,7 @@ from contextlib import suppress
 from inspect import getdoc
 from pathlib import Path
 
+from orx_rx.errors import CassetteError
 from orx_rx.simulator.faults import FaultPlan
 from orx_rx.simulator.scenarios import SCENARIOS
 from orx_rx.simulator.server import Simulator
@@ -30,11 +31,12 @@ def main(arguments: list[str] | None = None) -> int:
     try:
         plan = options.pop("faults")
         faults = FaultPlan.from_json(Path(plan).read_bytes()) if plan else FaultPlan()
-        simulator = Simulator(**options, faults=faults)
+        cassettes = dict(options.pop("cassette"))
+        simulator = Simulator(**options, faults=faults, cassettes=cassettes)
         with suppress(KeyboardInterrupt):
             asyncio.run(_serve(simulator))
-    except (OSError, ValueError) as error:
-        print(f"orx_rx.simulator: {error}", file=sys.stderr)
+    except (OSError, ValueError, CassetteError) as error:
+        print("orx_rx.simulator:", error, *getattr(error, "__notes__", ()), file=sys.stderr)
         return 1
     return 0
 
@@ -64,7 +66,22 @@ def _parser() -> argparse.ArgumentParser:
     add("--no-event-lines", dest="event_lines", action="store_false", help="leave the event lines out")
     add("--no-done", dest="done", action="store_false", help="leave [DONE] out")
     add("--faults", metavar="FILE", help="what is to go wrong: a fault plan in JSON")
+    add(
+        "--cassette",
+        action="append",
+        default=[],
+        type=_named,
+        metavar="MODEL=FILE",
+        help="serve a recorded stream under the name of a model; may come more than once",
+    )
     return parser
+
+
+def _named(text: str) -> tuple[str, str]:
+    model, equals, file = text.partition("=")
+    if not (model and equals and file):
+        raise argparse.ArgumentTypeError(f"expected MODEL=FILE, got {text!r}")
+    return model, file
 
 
 if __name__ == "__main__":

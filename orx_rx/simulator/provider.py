@@ -11,7 +11,9 @@ from aiohttp import web
 
 from orx_rx.models.event_base import Event
 from orx_rx.models.lifecycle_events import TerminalEvent
+from orx_rx.simulator import taped
 from orx_rx.simulator.background import Run, paced
+from orx_rx.simulator.errors import ApiError
 from orx_rx.simulator.failing import Exchange
 from orx_rx.simulator.frames import DONE, frame_of, json_bytes
 from orx_rx.simulator.requests import cursor_of, read_body, request_of, wants_stream
@@ -24,6 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
 
     from orx_rx.models.response import Response
+    from orx_rx.protocol.cassette import Cassette
     from orx_rx.simulator.failing import Pause, Steps
     from orx_rx.simulator.requests import Request
     from orx_rx.simulator.script import Scenario
@@ -41,6 +44,7 @@ class Manner:
     chunk_bytes: int | None
     pace: float
     hold: int | None
+    speed: float | None
 
 
 class Provider:
@@ -48,6 +52,7 @@ class Provider:
 
     Args:
         scenarios: Scenarios besides `SCENARIOS`, by the name of the model.
+        cassettes: Recorded streams, by the name of the model.
         manner: How streams are written.
         changed: Called after every change.
 
@@ -56,10 +61,17 @@ class Provider:
         streams: The streams that are being written.
     """
 
-    def __init__(self, scenarios: Mapping[str, Scenario], manner: Manner, changed: Callable[[], None]) -> None:
+    def __init__(
+        self,
+        scenarios: Mapping[str, Scenario],
+        cassettes: Mapping[str, Cassette],
+        manner: Manner,
+        changed: Callable[[], None],
+    ) -> None:
         self.store: Store = Store()
         self.streams: OpenStreams = OpenStreams(changed)
         self._scenarios = scenarios
+        self._cassettes = cassettes
         self._manner = manner
         self._tell = changed
         self._responses = 0
@@ -67,7 +79,10 @@ class Provider:
 
     async def create(self, request: web.Request) -> web.StreamResponse:
         """Answer `POST /v1/responses`."""
-        asked = request_of(read_body(await request.read()), self.store.earlier)
+        body = read_body(await request.read())
+        if body.get("model") in self._cassettes:
+            return await self._replay(request, str(body["model"]), streamed=body.get("stream") is True)
+        asked = request_of(body, self.store.earlier)
         self._responses += 1
         script = Script(asked, self._responses)
         response_id = script.response("in_progress").id
@@ -81,6 +96,16 @@ class Provider:
         with self.streams.open(request, response_id) as gate:
             frames = paced(self._frames(events), pace=self._manner.pace, hold=self._manner.hold, gate=gate)
             return await self._write(request, frames, gate)
+
+    async def _replay(self, request: web.Request, model: str, *, streamed: bool) -> web.StreamResponse:
+        """Answer with a cassette."""
+        if not streamed:
+            raise ApiError(400, "A cassette is a stream: 'stream' has to be true.", param="stream")
+        cassette = self._cassettes[model]
+        taped.refuse(cassette)
+        with self.streams.open(request, f"cassette {model}") as gate:
+            steps = taped.play(cassette, self._manner.speed, gate.wait)
+            return await Stream(request, None).write(EXCHANGE.get().apply(steps, gate.wait))
 
     async def retrieve(self, request: web.Request) -> web.StreamResponse:
         """Answer `GET /v1/responses/{id}`."""

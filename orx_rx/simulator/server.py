@@ -5,10 +5,12 @@ from __future__ import annotations
 import asyncio
 import hmac
 from contextlib import suppress
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Any, Self
 
 from aiohttp import web
 
+from orx_rx.cassettes import read_cassette
+from orx_rx.protocol.cassette import Cassette
 from orx_rx.simulator.errors import ApiError
 from orx_rx.simulator.failing import Closed, Exchange, Refused
 from orx_rx.simulator.faults import Fault, FaultPlan
@@ -16,8 +18,10 @@ from orx_rx.simulator.provider import EXCHANGE, Manner, Provider, json_answer
 from orx_rx.simulator.requests import read_body
 from orx_rx.simulator.seen import SeenRequest, without_secrets
 from orx_rx.simulator.streams import close
+from orx_rx.simulator.threaded import ThreadedSimulator
 
 if TYPE_CHECKING:
+    import os
     from collections.abc import Awaitable, Callable, Iterable, Mapping
     from types import TracebackType
 
@@ -41,6 +45,10 @@ class Simulator:
 
     Args:
         scenarios: Scenarios besides `SCENARIOS`, by the name of the model; they win.
+        cassettes: Recorded streams, as paths or as they were read, by the name of the model; they win over all
+            scenarios. A request for a stream is answered with the same chunks, and the same end; whether the client
+            gets them in the same pieces is up to the network, which may join what comes close together.
+        speed: How much faster than recorded cassettes are played; None plays them without any waiting.
         api_key: The key that requests have to carry; None demands none.
         event_lines: Whether frames have an event line.
         done: Whether `[DONE]` ends a stream.
@@ -60,12 +68,16 @@ class Simulator:
 
     Raises:
         ValueError: A number is out of range.
+        CassetteError: A cassette is damaged or cut off.
+        OSError: A cassette cannot be read.
     """
 
     def __init__(
         self,
         *,
         scenarios: Mapping[str, Scenario] | None = None,
+        cassettes: Mapping[str, Cassette | str | os.PathLike[str]] | None = None,
+        speed: float | None = 1.0,
         api_key: str | None = None,
         event_lines: bool = True,
         done: bool = True,
@@ -79,16 +91,38 @@ class Simulator:
         for name, value, least in (("chunk_bytes", chunk_bytes, 1), ("pace", pace, 0), ("hold", hold, 0)):
             if value is not None and value < least:
                 raise ValueError(f"expected {name} of at least {least}, got {value}")
+        if speed is not None and not 0 < speed < float("inf"):
+            raise ValueError(f"expected speed to be None or above 0, got {speed}")
         self.requests: list[SeenRequest] = []
         self.faults: FaultPlan = FaultPlan.of(faults)
         self.most_connections: int = 0
         self._api_key = api_key
         self._address = host, port
-        manner = Manner(event_lines=event_lines, done=done, chunk_bytes=chunk_bytes, pace=pace, hold=hold)
-        self._provider = Provider(dict(scenarios or {}), manner, self._tell)
+        manner = Manner(event_lines=event_lines, done=done, chunk_bytes=chunk_bytes, pace=pace, hold=hold, speed=speed)
+        tapes = {
+            model: tape if isinstance(tape, Cassette) else read_cassette(tape)
+            for model, tape in (cassettes or {}).items()
+        }
+        self._provider = Provider(dict(scenarios or {}), tapes, manner, self._tell)
         self._answers = self._asked_streams = 0
         self._runner: web.AppRunner | None = None
         self._changed = asyncio.Event()
+
+    @classmethod
+    def in_thread(cls, **options: Any) -> ThreadedSimulator:
+        """Make a simulator that runs in a thread, for code without an event loop, or with several.
+
+        Use it as `with Simulator.in_thread() as simulator`.
+
+        Args:
+            **options: As for `Simulator`.
+
+        Raises:
+            ValueError: As for `Simulator`.
+            CassetteError: As for `Simulator`.
+            OSError: As for `Simulator`.
+        """
+        return ThreadedSimulator(cls(**options))
 
     def __repr__(self) -> str:
         """Say what it has seen; the key is not in it."""
