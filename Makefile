@@ -12,11 +12,13 @@ RUN := "$(BIN)/python" -m
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 export PYRIGHT_PYTHON_IGNORE_WARNINGS := 1
 
-# Two stamps, so that the demo need not wait for the checkers. Both are remade when pyproject.toml changes.
+# Three stamps, so that the demo need not wait for the checkers, nor the tests for Sphinx. All are remade when
+# pyproject.toml changes.
 RUNTIME := $(VENV)/.runtime
 DEV := $(VENV)/.dev
+DOCS := $(VENV)/.docs
 
-.PHONY: help venv demo test check format bench wheel clean python
+.PHONY: help venv demo test check format bench docs wheel clean python
 .DELETE_ON_ERROR:
 
 help:  ## list the targets
@@ -48,6 +50,10 @@ bench: $(DEV)  ## measure the pipeline, the fan-out, and partial output
 	@$(RUN) benchmarks.fan_out
 	@$(RUN) benchmarks.partial
 
+docs: $(DOCS)  ## build the docs into docs/_build, with warnings as errors
+	$(RUN) sphinx --quiet --nitpicky --fail-on-warning --doctree-dir docs/_build/doctrees docs docs/_build/html
+	@echo "$(CURDIR)/docs/_build/html/index.html"
+
 wheel: $(DEV)  ## build sdist and wheel into dist/, and look into the wheel
 	rm -rf dist
 	$(RUN) build --quiet
@@ -55,6 +61,7 @@ wheel: $(DEV)  ## build sdist and wheel into dist/, and look into the wheel
 
 clean:  ## remove all of it: environments (.venv, .venv-*), caches, and what was built
 	rm -rf .venv .venv-* build dist *.egg-info .coverage .coverage.* htmlcov
+	rm -rf docs/_build docs/operators docs/reference
 	rm -rf .hypothesis .mypy_cache .pytest_cache .ruff_cache
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
@@ -66,6 +73,10 @@ $(RUNTIME): pyproject.toml | python
 
 $(DEV): $(RUNTIME)
 	$(RUN) pip install -qq --group dev
+	@touch "$@"
+
+$(DOCS): $(RUNTIME)
+	$(RUN) pip install -qq --group docs
 	@touch "$@"
 
 # Whether $(PYTHON) will do, and whether an environment that is there was made with it. The second is asked only of a
