@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING, Any, cast
 
 from orx_rx.errors import StatusError, status_error
 from orx_rx.http.bodies import read_start
+from orx_rx.protocol.secrets import Secrets
 from orx_rx.wire import FrameParser
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Mapping
 
     import aiohttp
 
@@ -21,30 +22,16 @@ LONGEST = 5.0  # seconds that reading it may take; the status is known, so nobod
 _KEPT = 2_000  # characters of a body that the error keeps
 _SHOWN = 200  # characters of a body without an error object that stand for its message
 _TITLE = re.compile(r"<title[^>]*>(.*?)</title>", re.IGNORECASE | re.DOTALL)
-_SECRET_HEADERS = ("authorization", "proxy-authorization", "api-key", "x-api-key")
-_SHORTEST_SECRET = 8  # a shorter one is hardly a secret, and may be part of any word
+_NONE = Secrets()
 
 
-def secrets_of(headers: Mapping[str, str]) -> list[str]:
-    """Find the secrets that a request sends, because a server may echo them in the body of an error."""
-    values = [value.split()[-1] for name, value in headers.items() if name.lower() in _SECRET_HEADERS and value.strip()]
-    return [value for value in values if len(value) >= _SHORTEST_SECRET]
+def _hidden(text: str | None, secrets: Secrets) -> str | None:
+    return None if text is None else secrets.hide(text.encode("utf-8", "surrogateescape")).decode("utf-8", "replace")
 
 
-def hide(body: bytes, secrets: Sequence[str]) -> bytes:
-    """Hide the secrets in a body."""
-    for secret in secrets:
-        body = body.replace(secret.encode(), b"***")
-    return body
-
-
-def _hidden(text: str | None, secrets: Sequence[str]) -> str | None:
-    return None if text is None else hide(text.encode("utf-8", "surrogateescape"), secrets).decode("utf-8", "replace")
-
-
-async def failure_of(response: aiohttp.ClientResponse, secrets: Sequence[str] = ()) -> StatusError:
+async def failure_of(response: aiohttp.ClientResponse, secrets: Secrets = _NONE) -> StatusError:
     """Make the error of an answer; reads the body as JSON, as an event stream, or as text."""
-    body = hide(await read_start(response.content, _MOST, LONGEST), secrets)
+    body = secrets.hide(await read_start(response.content, _MOST, LONGEST))
     found = _error_object(_json_of(body))
     reason, request_id = (_hidden(text, secrets) for text in (response.reason, response.headers.get("x-request-id")))
     message = found.get("message") or _summary(body, response.content_type) or reason or "no message"

@@ -15,19 +15,21 @@ from orx_rx.errors import ConnectFailed, ConnectionLost, NotAnEventStream, OrxEr
 from orx_rx.exchange import current_exchange, noting
 from orx_rx.flow import current_flow, subscribing
 from orx_rx.http.bodies import Watch, read_start, rest_of
-from orx_rx.http.failures import failure_of, hide, secrets_of
+from orx_rx.http.failures import failure_of
 from orx_rx.http.timeouts import Timeouts
 from orx_rx.owner import is_cancelled, own
+from orx_rx.protocol.secrets import secrets_in
 from orx_rx.reporting import log
 from orx_rx.step import Stream, running_loop
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
+    from collections.abc import Awaitable, Callable, Collection, Mapping
 
     from reactivex import Observable, abc
 
     from orx_rx.exchange import Exchange
     from orx_rx.flow import Flow
+    from orx_rx.protocol.secrets import Secrets
 
 EVENT_STREAM = "text/event-stream"
 JSON = "application/json"
@@ -153,7 +155,9 @@ def body_chunks(
         flow = current_flow()
         if flow is not None:
             flow.heed()
-        reader = _Reader(request, observer, clocks, secrets_of(headers), media_types, flow, current_exchange())
+        reader = _Reader(
+            request, observer, clocks, secrets_in(url, params, headers), media_types, flow, current_exchange()
+        )
         return own(loop, observer, reader.read, reader.close, source="sse_chunks", name=f"orx_rx {method}")
 
     return Stream(subscribe)
@@ -177,7 +181,7 @@ class _Reader:
         request: Callable[[Exchange | None], Awaitable[aiohttp.ClientResponse]],
         observer: abc.ObserverBase[bytes],
         timeouts: Timeouts,
-        secrets: Sequence[str],
+        secrets: Secrets,
         media_types: Collection[str],
         flow: Flow | None,
         exchange: Exchange | None,
@@ -232,7 +236,7 @@ class _Reader:
             raise await failure_of(response, self._secrets)
         media_type = response.headers.get("Content-Type")
         if (media_type or "").partition(";")[0].strip().lower() not in self._expected:
-            head = hide(await read_start(response.content, _HEAD_READ, _HEAD_LONGEST), self._secrets)[:_HEAD]
+            head = self._secrets.hide(await read_start(response.content, _HEAD_READ, _HEAD_LONGEST))[:_HEAD]
             if EVENT_STREAM in self._expected:
                 raise NotAnEventStream(media_type, head)
             raise SchemaViolation(f"expected content type {' or '.join(self._expected)!r}, got {media_type!r}")
