@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 import io
 import json
-import runpy
 import signal
+import subprocess
 import sys
 from asyncio.subprocess import PIPE
 from collections.abc import AsyncGenerator, Iterable, Iterator, Mapping
@@ -846,12 +846,8 @@ def test_the_command_refuses_what_cannot_be(capsys: pytest.CaptureFixture[str]) 
     assert "chunk_bytes of at least 1" in capsys.readouterr().err
 
 
-def test_the_command_lists_the_models(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    monkeypatch.setattr(sys, "argv", ["simulator", "--help"])
-    monkeypatch.delitem(sys.modules, main.__module__)
-    with pytest.raises(SystemExit):
-        runpy.run_module("orx_rx.simulator", run_name="__main__")
-    printed = capsys.readouterr().out
+def test_the_command_lists_the_models() -> None:
+    printed = subprocess.check_output([sys.executable, "-m", "orx_rx.simulator", "--help"], text=True)
     assert all(f"  {model} " in printed for model in SCENARIOS)
 
 

@@ -8,6 +8,7 @@ import re
 from typing import TYPE_CHECKING, Any, cast
 
 from orx_rx.errors import (
+    CassetteError,
     ConnectFailed,
     ConsumerTooSlow,
     JoinedTooLate,
@@ -49,6 +50,7 @@ _TOLD: Sequence[tuple[type[Exception], str, str]] = [
     (StreamInterrupted, "stream_interrupted", "The answer broke off."),
     (OutputError, "output_error", "The answer is not what was asked for."),
     (ToolFailed, "tool_failed", "A tool failed."),
+    (CassetteError, "cassette_error", "The recording cannot be played."),
     (JoinedTooLate, "joined_too_late", "The beginning of the answer is not kept any more."),
     (ConsumerTooSlow, "consumer_too_slow", "The stream was read too slowly."),
     (Exception, "internal_error", "Something went wrong."),
