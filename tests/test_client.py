@@ -39,6 +39,7 @@ from orx_rx import (
     operators,
 )
 from orx_rx.models import Event, ResponseCompletedEvent
+from orx_rx.simulator import Simulator
 from tests.chain import added, created, delta, hello, part_added, sse, terminal
 from tests.servers import (
     BROKEN,
@@ -838,3 +839,11 @@ async def test_an_error_has_the_violations_that_every_step_found() -> None:
     assert isinstance(error, StreamInterrupted)
     codes = [violation.code for violation in error.violations]
     assert codes == ["event_name_mismatch", "sequence_missing", "missing_terminal"]
+
+
+async def test_a_request_of_some_megabytes_is_sent_without_a_warning() -> None:
+    text = "x" * 3_000_000
+    async with Simulator() as simulator, Client(base_url=simulator.base_url) as client:
+        for _ in range(2):
+            assert (await final_response(client.events(model="story", input=text))).status == "completed"
+        assert [request.body and request.body["input"] == text for request in simulator.requests] == [True, True]

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import json as jsonlib
+from io import BytesIO
 from typing import TYPE_CHECKING
 
 import aiohttp
@@ -36,6 +37,8 @@ JSON = "application/json"
 _HEAD = 200  # bytes of an unexpected body that an error keeps
 _HEAD_READ = 4096  # bytes of it that are read, so that no secret is cut in two and kept by half
 _HEAD_LONGEST = 1.0  # seconds to wait for them: they are no more than a hint
+
+_LARGE = 2**20  # bytes of a body that aiohttp warns of, because sending them at once would hold up the loop
 
 # Identity, because a server that compresses a stream holds it back until a block is full.
 _HEADERS = {"Accept": EVENT_STREAM, "Accept-Encoding": "identity", "Cache-Control": "no-cache"}
@@ -141,7 +144,7 @@ def body_chunks(
         return await opened.request(
             method,
             url,
-            data=body,
+            data=BytesIO(body) if body is not None and len(body) > _LARGE else body,
             headers=headers,
             params=params,
             proxy=proxy,
