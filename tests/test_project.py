@@ -98,10 +98,11 @@ def test_the_wheel_installs_one_top_level_name_and_that_of_the_pytest_plugin(whe
     assert wheel.read(top_level).split() == [b"orx_rx", PLUGIN.encode()]
 
 
-def test_pytest_finds_the_plugin_under_the_name_of_its_module(wheel: zipfile.ZipFile) -> None:
-    # otherwise `-p` and the entry point would be two plugins
+def test_the_wheel_names_its_command_and_its_pytest_plugin(wheel: zipfile.ZipFile) -> None:
+    # the plugin under the name of its module, since otherwise `-p` and the entry point would be two
     (entry_points,) = (name for name in wheel.namelist() if name.endswith(".dist-info/entry_points.txt"))
-    assert wheel.read(entry_points).split() == [b"[pytest11]", PLUGIN.encode(), b"=", PLUGIN.encode()]
+    words = wheel.read(entry_points).decode().split()
+    assert words == ["[console_scripts]", "orx-rx", "=", "orx_rx.cli:main", "[pytest11]", PLUGIN, "=", PLUGIN]
 
 
 def test_dependencies_point_one_way() -> None:

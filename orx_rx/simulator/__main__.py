@@ -6,15 +6,10 @@ Prints the base URL, and serves until Ctrl-C.
 from __future__ import annotations
 
 import argparse
-import asyncio
 import sys
-from contextlib import suppress
-from inspect import getdoc
-from pathlib import Path
 
 from orx_rx.errors import CassetteError
-from orx_rx.simulator.faults import FaultPlan
-from orx_rx.simulator.scenarios import SCENARIOS
+from orx_rx.simulator.running import named, plan_of, run, scenario_lines
 from orx_rx.simulator.server import Simulator
 
 
@@ -29,28 +24,17 @@ def main(arguments: list[str] | None = None) -> int:
     """
     options = vars(_parser().parse_args(arguments))
     try:
-        plan = options.pop("faults")
-        faults = FaultPlan.from_json(Path(plan).read_bytes()) if plan else FaultPlan()
+        faults = plan_of(options.pop("faults"))
         cassettes = dict(options.pop("cassette"))
-        simulator = Simulator(**options, faults=faults, cassettes=cassettes)
-        with suppress(KeyboardInterrupt):
-            asyncio.run(_serve(simulator))
+        run(Simulator(**options, faults=faults, cassettes=cassettes))
     except (OSError, ValueError, CassetteError) as error:
         print("orx_rx.simulator:", error, *getattr(error, "__notes__", ()), file=sys.stderr)
         return 1
     return 0
 
 
-async def _serve(simulator: Simulator) -> None:
-    async with simulator:
-        print(simulator.base_url, flush=True)
-        await asyncio.Event().wait()
-
-
 def _parser() -> argparse.ArgumentParser:
-    models = "\n".join(
-        f"  {name:15} {(getdoc(scenario) or '').splitlines()[0]}" for name, scenario in SCENARIOS.items()
-    )
+    models = "\n".join(f"  {line}" for line in scenario_lines())
     parser = argparse.ArgumentParser(
         prog="python -m orx_rx.simulator",
         description="A provider on loopback that speaks the Responses API.",
@@ -78,10 +62,10 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _named(text: str) -> tuple[str, str]:
-    model, equals, file = text.partition("=")
-    if not (model and equals and file):
-        raise argparse.ArgumentTypeError(f"expected MODEL=FILE, got {text!r}")
-    return model, file
+    try:
+        return named(text)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(str(error)) from None
 
 
 if __name__ == "__main__":

@@ -1,0 +1,132 @@
+"""`orx-rx check`: what is wrong with a stream or a server, and what a client would suffer from it."""
+
+from __future__ import annotations
+
+import asyncio
+import json as jsonlib
+import sys
+from time import monotonic
+from typing import Annotated, Any
+
+from cyclopts import Parameter
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from orx_rx.aio import iterate
+from orx_rx.cli.asking import ProfileName
+from orx_rx.cli.files import Taped, Word, read_taped
+from orx_rx.cli.outcomes import COMPLETED, ERROR, UsageError
+from orx_rx.cli.output import progress, write_text
+from orx_rx.errors import ConnectionLost, OrxError, StreamTimeout
+from orx_rx.http.checks import CHECKS, CheckResult, check_server
+from orx_rx.http.client import Client
+from orx_rx.protocol.conformance import Conformance, Report
+
+_PROMPT = "Count from 1 to 20, separated by blanks."
+_WIDTH = 120  # of a table that goes to no terminal
+_STYLES = {"error": "bold red", "warning": "yellow", "note": "dim", "fail": "bold red", "skip": "dim", "pass": "green"}
+
+
+def check(
+    target: Word,
+    /,
+    *,
+    profile: ProfileName = "default",
+    json: bool = False,
+    active: bool = False,
+    model: Annotated[str | None, Parameter(env_var="ORX_MODEL")] = None,
+    prompt: str = _PROMPT,
+) -> int:
+    """Say what is wrong with a recorded stream, or with a server, and what a client would suffer from it.
+
+    The key of a server comes from ORX_API_KEY or OPENAI_API_KEY. Exit codes: 0 clean, 1 a client would lose something,
+    or the server could not be asked; 2 usage.
+
+    Args:
+        target: A cassette, a file of the bytes that a server sent, - for stdin; or the base URL of a server, which is
+            asked for one stream.
+        profile: What counts as an error: what ends the stream of a client with this profile.
+        json: Write the report as JSON.
+        active: Ask the server some questions more, good ones and bad ones; about eight may be billed.
+        model: The model to ask.
+        prompt: What to ask.
+    """
+    is_url = target.startswith(("http://", "https://"))
+    if active and not is_url:
+        raise UsageError(f"expected the base URL of a server with --active, got {target!r}")
+    if is_url and not model:
+        raise UsageError("expected --model or ORX_MODEL with the base URL of a server, got none")
+    if active:
+        return asyncio.run(_ask_all(target, model or "", json=json))
+    report = asyncio.run(_ask(target, model or "", prompt)) if is_url else check_taped(read_taped(target))
+    if json:
+        write_text(jsonlib.dumps(report.to_json(), ensure_ascii=False, indent=2) + "\n")
+    else:
+        _print(report)
+    passes = report.passes_strict if profile == "strict" else report.passes_default
+    return COMPLETED if passes else ERROR
+
+
+def check_taped(taped: Taped) -> Report:
+    """Check a recorded stream, with its times where they are known."""
+    tape, timed = taped
+    conformance = Conformance(started=0.0 if timed else None)
+    for chunk in tape.chunks:
+        conformance.feed(chunk.data, chunk.at if timed else None)
+    return conformance.end(tape.error, tape.ended if timed else None)
+
+
+async def _ask(base_url: str, model: str, prompt: str) -> Report:
+    conformance = Conformance(started=monotonic())
+    broke: OrxError | None = None
+    async with Client(base_url=base_url) as client:
+        try:
+            async with iterate(client.chunks(model=model, input=prompt)) as reading:
+                async for chunk in reading:
+                    conformance.feed(chunk, monotonic())
+        except (ConnectionLost, StreamTimeout) as error:
+            broke = error
+    return conformance.end(broke, monotonic())
+
+
+async def _ask_all(base_url: str, model: str, *, json: bool) -> int:
+    results: list[CheckResult] = []
+    async with Client(base_url=base_url) as client:
+        async for result in check_server(client, model=model):
+            results.append(result)
+            progress(f"{len(results)} of {len(CHECKS)} checks: {result.name}")
+            if json:  # as soon as it is there
+                write_text(jsonlib.dumps(result.to_json(), ensure_ascii=False) + "\n")
+    progress()
+    if not json:
+        table = Table("", "check", "expected", "got", box=None, pad_edge=False)
+        for result in results:
+            got = f"{result.got}. {result.effect}".removesuffix(". ") if result.effect else result.got
+            table.add_row(Text(result.outcome, _STYLES[result.outcome]), result.name, result.expected, Text(got))
+        console = _console()
+        console.print(table)
+        console.print(f"{sum(result.paid for result in results)} requests that may be billed")
+    return ERROR if any(result.outcome == "fail" for result in results) else COMPLETED
+
+
+def _print(report: Report) -> None:
+    console = _console()
+    summary, *_ = report.lines()
+    console.print(summary)
+    for name, error in (("default", report.default_error), ("strict", report.strict_error)):
+        verdict = Text("passes", "green") if error is None else Text(error, "red")
+        console.print(Text.assemble(f"{name:8}", verdict))
+    if report.findings:
+        table = Table("", "rule", "times", "where", "what, and what a client suffers", box=None, pad_edge=False)
+        for found in report.findings:
+            what = Text.assemble(found.message, "\n", (found.effect, "dim"))
+            severity = Text(found.severity, _STYLES[found.severity])
+            table.add_row(severity, found.rule, str(found.count), Text(str(found.first)), what)
+        console.print()
+        console.print(table)
+
+
+def _console() -> Console:
+    options: dict[str, Any] = {} if sys.stdout.isatty() else {"width": _WIDTH}
+    return Console(file=sys.stdout, highlight=False, markup=False, **options)

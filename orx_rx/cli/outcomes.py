@@ -1,0 +1,55 @@
+"""Exit codes, and the one line that goes with each that is not 0."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from orx_rx.errors import CassetteError, ConnectionLost, OrxError, StreamInterrupted
+
+COMPLETED, ERROR, USAGE, FAILED, INCOMPLETE, INTERRUPTED = range(6)
+CTRL_C = 130
+CLOSED = 141
+"""Whoever read our output went away; the same code that a shell shows for it."""
+
+TERMINALS: Mapping[str, int] = {
+    "response.completed": COMPLETED,
+    "response.failed": FAILED,
+    "response.incomplete": INCOMPLETE,
+}
+"""The exit code of a stream by its terminal."""
+
+
+class UsageError(Exception):
+    """Raised when an argument or a file is not what a command needs."""
+
+
+# the first that fits; whatever is not here is a bug of ours, and shown as one
+_ERRORS: Sequence[tuple[type[Exception], int]] = (
+    (UsageError, USAGE),
+    (CassetteError, USAGE),
+    (StreamInterrupted, INTERRUPTED),
+    (ConnectionLost, INTERRUPTED),
+    (OrxError, ERROR),
+    (OSError, USAGE),  # of files and ports; those of connections are ours by now
+    (ValueError, USAGE),  # of settings, such as a base URL or a plan of faults
+)
+
+EXPECTED_ERRORS: tuple[type[Exception], ...] = tuple(kind for kind, _ in _ERRORS)
+"""What a command may end with."""
+
+
+def code_of(error: Exception) -> int:
+    """Find the exit code of an error."""
+    return next(code for kind, code in _ERRORS if isinstance(error, kind))
+
+
+def line_of(error: Exception) -> str:
+    """Say an error in one line."""
+    if isinstance(error, OSError) and error.strerror:
+        name = f" ({error.filename})" if error.filename else ""
+        return f"expected a file or a port to use, got: {error.strerror}{name}"
+    said, where = str(error), [*getattr(error, "__notes__", ())]
+    if isinstance(error, CassetteError):
+        line, _, said = said.partition(": ")
+        where = [line, *where]
+    return f"{said} ({', '.join(where)})" if where else said

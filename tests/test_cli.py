@@ -1,0 +1,469 @@
+"""The command line: what it writes, how it ends, and what it says of bad input."""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import signal
+import subprocess
+import sys
+import xml.etree.ElementTree as ET
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+import pytest
+
+from orx_rx import read_cassette
+from orx_rx.cli import main
+from orx_rx.cli.meter import Meter
+from orx_rx.cli.picture import picture_of
+from orx_rx.protocol.cassette import Cassette, Chunk, write_cassette
+from orx_rx.simulator import Simulator
+from orx_rx.simulator.faults import Fault
+from orx_rx.simulator.threaded import ThreadedSimulator
+from tests.conftest import ROOT
+
+pytest.importorskip("cyclopts", reason="expected the extra `cli`, found none")
+
+# SIGINT as a shell leaves it for a command in the foreground, however the tests themselves were started
+_COMMAND = """
+import signal, sys
+signal.signal(signal.SIGINT, signal.default_int_handler)
+from orx_rx.cli import main
+sys.exit(main(sys.argv[1:]))
+"""
+
+STORY = ROOT / "examples" / "data" / "story.sse"
+EVENT = b'event: response.created\ndata: {"type":"response.created"}\n\n'
+
+
+@pytest.fixture(scope="module")
+def simulator() -> Iterator[ThreadedSimulator]:
+    with Simulator.in_thread() as running:
+        yield running
+
+
+@pytest.fixture(autouse=True)
+def environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("ORX_BASE_URL", "ORX_API_KEY", "ORX_MODEL", "OPENAI_BASE_URL", "OPENAI_API_KEY"):
+        monkeypatch.delenv(name, raising=False)
+
+
+class Outcome:
+    """What a command in this process came to."""
+
+    def __init__(self, capsys: pytest.CaptureFixture[str], tokens: tuple[str, ...]) -> None:
+        self.code: int = main(tokens)
+        self.out: str
+        self.err: str
+        self.out, self.err = capsys.readouterr()
+
+
+def stdin(monkeypatch: pytest.MonkeyPatch, data: bytes) -> None:
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(data)))
+
+
+def command(
+    *tokens: str, stdin: int | None = None, stdout: int = subprocess.PIPE, stderr: int = subprocess.PIPE
+) -> subprocess.Popen[bytes]:
+    environment = {**os.environ, "PYTHONPATH": str(ROOT), "PYTHONIOENCODING": "utf-8"}
+    words = [sys.executable, "-c", _COMMAND, *tokens]
+    return subprocess.Popen(words, env=environment, stdin=stdin, stdout=stdout, stderr=stderr)
+
+
+def cassette(path: Path, ended: float) -> str:
+    path.write_bytes(write_cassette(Cassette((Chunk(0.0, STORY.read_bytes()),), ended=ended)))
+    return str(path)
+
+
+# streams
+
+
+@pytest.mark.parametrize(
+    ("model", "code", "written", "told"),
+    [
+        ("story", 0, "Zoë", "tokens: 1 in, 88 out"),
+        ("reasoning", 0, "After some thought: forty-two.\n", "tokens:"),
+        ("tools", 0, "", 'call: get_weather {"location"'),
+        ("failed", 3, "You said", "expected a completed response, got failed: server_error:"),
+        ("incomplete", 4, "You said", "expected a completed response, got incomplete: max_output_tokens"),
+    ],
+)
+def test_a_stream_is_written_as_text_and_its_end_is_the_exit_code(
+    simulator: ThreadedSimulator, capsys: pytest.CaptureFixture[str], model: str, code: int, written: str, told: str
+) -> None:
+    outcome = Outcome(capsys, ("stream", "hi", "--model", model, "--base-url", simulator.base_url))
+    assert outcome.code == code
+    assert written in outcome.out
+    assert told in outcome.err
+
+
+def test_json_is_a_line_for_each_event(simulator: ThreadedSimulator, capsys: pytest.CaptureFixture[str]) -> None:
+    outcome = Outcome(capsys, ("stream", "hi", "--json", "--model", "story", "--base-url", simulator.base_url))
+    types = [json.loads(line)["type"] for line in outcome.out.splitlines()]
+    assert (types[0], types[-1]) == ("response.created", "response.completed")
+
+
+def test_raw_is_what_the_server_sent_and_so_is_what_is_saved(
+    simulator: ThreadedSimulator, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    saved = tmp_path / "saved.jsonl"
+    asked = ("--model", "failed", "--base-url", simulator.base_url)
+    outcome = Outcome(capsys, ("stream", "hi", "--raw", "--save", str(saved), *asked))
+    assert outcome.code == 3
+    assert outcome.out.encode() == read_cassette(saved).body
+
+
+def test_a_recording_replays_as_the_stream_that_it_is_of(
+    simulator: ThreadedSimulator, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    file = str(tmp_path / "tape.jsonl")
+    asked = ("--model", "incomplete", "--base-url", simulator.base_url)
+    streamed = Outcome(capsys, ("stream", "hi", *asked))
+    recorded = Outcome(capsys, ("record", "hi", file, *asked))
+    replayed = Outcome(capsys, ("replay", file, "--fast"))
+    assert (recorded.code, recorded.out) == (4, "")
+    assert (replayed.code, replayed.out, replayed.err) == (4, streamed.out, streamed.err)
+
+
+def test_a_stream_that_breaks_off_is_interrupted_and_tells_where(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    with Simulator.in_thread(faults=[Fault("cut", after_events=6)]) as broken:
+        outcome = Outcome(capsys, ("stream", "hi", "--model", "story", "--base-url", broken.base_url))
+    cursor, complaint = outcome.err.splitlines()
+    assert outcome.code == 5
+    assert set(json.loads(cursor)) == {"response_id", "sequence_number"}
+    assert complaint.startswith("orx-rx: expected ")
+
+
+def test_a_background_stream_that_breaks_off_goes_on(capsys: pytest.CaptureFixture[str]) -> None:
+    with Simulator.in_thread(faults=[Fault("cut", connection=0, after_events=6)]) as broken:
+        outcome = Outcome(capsys, ("stream", "hi", "--background", "--model", "story", "--base-url", broken.base_url))
+    assert outcome.code == 0
+    assert outcome.out.endswith("It was. 🌊\n")
+
+
+def test_the_prompt_comes_from_stdin_where_that_is_no_terminal_however_long_it_is(
+    simulator: ThreadedSimulator, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for words in ((), ("-",)):
+        stdin(monkeypatch, b"x" * 1_000_000)
+        asked = ("--model", "story", "--base-url", simulator.base_url)
+        outcome = Outcome(capsys, ("stream", *words, *asked))
+        assert (outcome.code, outcome.err) == (0, "tokens: 1 in, 88 out\n")
+        body = simulator.requests[-1].body
+        assert body is not None
+        assert body["input"] == "x" * 1_000_000
+
+
+def test_simulate_lists_its_models(capsys: pytest.CaptureFixture[str]) -> None:
+    outcome = Outcome(capsys, ("simulate", "--models"))
+    assert outcome.code == 0
+    assert outcome.out.startswith("story           Tell a short story, word by word.\n")
+
+
+def test_a_key_comes_from_the_environment_alone(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with Simulator.in_thread(api_key="sk-right") as guarded:
+        asked = ("stream", "hi", "--model", "story", "--base-url", guarded.base_url)
+        monkeypatch.setenv("ORX_API_KEY", "sk-wrong")
+        refused = Outcome(capsys, asked)
+        monkeypatch.setenv("ORX_API_KEY", "sk-right")
+        answered = Outcome(capsys, asked)
+    assert (refused.code, answered.code) == (1, 0)
+    assert refused.err.startswith("orx-rx: expected HTTP status 200, got 401")
+    assert "sk-" not in refused.err
+    assert Outcome(capsys, ("stream", "hi", "--model", "story", "--api-key", "sk-right")).code == 2
+
+
+def test_the_pace_is_that_of_the_tokens_behind_the_first() -> None:
+    meter = Meter(started=10.0)
+    assert meter.line(10.5) == "no token for 0.5 s"
+    for at in (11.0, 12.0, 13.0):
+        meter.piece(at)
+    assert meter.line(13.5) == "first token after 1.00 s, 1 tokens/s, 3.5 s in all"
+    assert meter.line(13.5, tokens=21) == "first token after 1.00 s, 10 tokens/s, 3.5 s in all"
+
+
+# checks and pictures
+
+
+@pytest.mark.parametrize(("profile", "code"), [("default", 0), ("strict", 1)])
+def test_check_ends_with_what_the_profile_says(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, profile: str, code: int
+) -> None:
+    file = tmp_path / "without_done.sse"
+    file.write_bytes(STORY.read_bytes().replace(b"data: [DONE]\n\n", b""))
+    outcome = Outcome(capsys, ("check", str(file), "--profile", profile))
+    assert outcome.code == code
+    assert "missing_done" in outcome.out
+
+
+def test_check_reports_the_times_of_a_cassette_as_json(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    outcome = Outcome(capsys, ("check", cassette(tmp_path / "tape.jsonl", ended=1.5), "--json"))
+    report = json.loads(outcome.out)
+    assert (outcome.code, report["passes_default"], report["first_event"]) == (0, True, 0.0)
+
+
+def test_check_asks_a_server_for_one_stream(simulator: ThreadedSimulator, capsys: pytest.CaptureFixture[str]) -> None:
+    outcome = Outcome(capsys, ("check", simulator.base_url, "--model", "story"))
+    assert outcome.code == 0
+    assert "response.completed, [DONE]" in outcome.out
+
+
+def test_active_checks_ask_more(simulator: ThreadedSimulator, capsys: pytest.CaptureFixture[str]) -> None:
+    outcome = Outcome(capsys, ("check", simulator.base_url, "--model", "story", "--active", "--json"))
+    results = [json.loads(line) for line in outcome.out.splitlines()]
+    assert outcome.code == int(any(result["outcome"] == "fail" for result in results))
+    assert len(results) > 5
+
+
+def test_a_picture_has_a_lane_for_the_response_each_item_and_each_part() -> None:
+    picture = picture_of([Cassette((Chunk(0.0, STORY.read_bytes()),))], timed=False)
+    assert [lane.place for lane in picture.lanes] == ["", "output[0]", "output[0].content[0]"]
+    kinds = [[mark.kind for mark in lane.marks] for lane in picture.lanes]
+    assert kinds[0][0] == "open"
+    assert kinds[0][-2:] == ["completed", "end"]
+    assert set(kinds[2]) == {"open", "delta", "event", "close"}
+    assert picture.violations == ()
+
+
+def test_a_picture_shows_silences_reconnects_and_violations() -> None:
+    begun = Cassette((Chunk(0.0, EVENT), Chunk(4.0, EVENT)), end="cut", ended=4.0)
+    picture = picture_of([begun, begun], timed=True)
+    kinds = {mark.kind for mark in picture.lanes[0].marks}
+    assert {"broken", "reconnect", "violation"} <= kinds
+    assert picture.gaps == ((0.0, 4.0), (4.0, 8.0))
+    assert picture.length == 8.0
+
+
+@pytest.mark.parametrize("encoding", ["utf-8", "ascii"])
+def test_draw_writes_a_line_for_each_lane_in_any_encoding(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, encoding: str
+) -> None:
+    data = io.BytesIO()
+    written = io.TextIOWrapper(data, encoding=encoding)
+    monkeypatch.setattr(sys, "stdout", written)
+    assert main(("draw", str(STORY), "--width", "80")) == 0
+    lines = data.getvalue().decode(encoding).splitlines()
+    assert lines[0].startswith("response ")
+    assert lines[2].startswith("output[0].content[0] ")
+    assert max(map(len, lines[:4])) <= 80
+
+
+def test_draw_writes_svg_with_a_tooltip_for_each_mark(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    file = tmp_path / "story.svg"
+    assert Outcome(capsys, ("draw", str(STORY), "--svg", str(file))).code == 0
+    titles = [
+        element.text or ""
+        for element in ET.fromstring(file.read_text(encoding="utf-8")).iter()
+        if "title" in element.tag
+    ]
+    assert any("response.completed" in title for title in titles)
+
+
+# bad input
+
+_FILES: Mapping[str, bytes] = {
+    "empty": b"",
+    "binary": bytes(range(256)) * 20,
+    "lines.jsonl": b'{"type":"response.created"}\n{"type":"response.completed"}\n',
+    "cut.jsonl": write_cassette(Cassette((Chunk(0.0, EVENT),), end="cut")),
+    "damaged.jsonl": write_cassette(Cassette((Chunk(0.0, EVENT),))).replace(b"created", b"crested"),
+    "story.sse": STORY.read_bytes(),
+    "plan.json": b'{"faults": 3}',
+}
+
+BAD = [
+    # the command, the exit code, what is said
+    ("nope", 2, "expected a command (stream, check, record, replay, simulate, draw), got 'nope'"),
+    ("stream hi", 2, "expected --model, got none"),
+    ("stream hi --model m --nope", 2, "expected an option of the command, got '--nope'"),
+    ("stream hi --model m --profile lax", 2, "lax"),
+    ("stream hi --model m --raw --json", 2, "expected --raw alone, got --json too"),
+    ("stream hi --model m --base-url nowhere", 2, "expected"),
+    ("stream hi --model m --base-url http://127.0.0.1:9/v1", 1, "expected an answer, got"),
+    ("stream hi --model m --save no/such/folder", 2, "No such file or directory"),
+    ("stream - --model m", 2, "expected a prompt, got an empty one"),
+    ("record hi --model m", 2, "expected FILE, got none"),
+    ("stream --nope --model m", 2, "expected an option of the command, got '--nope'"),
+    ("check - --nope", 2, "expected an option of the command, got '--nope'"),
+    ("check -", 2, "got an empty file"),
+    ("check none", 2, "No such file or directory"),
+    ("check empty", 2, "expected an event stream or a cassette, got an empty file"),
+    ("check binary", 2, "expected an event stream or a cassette, got 5120 bytes of something else"),
+    ("check lines.jsonl", 2, "expected an event stream or a cassette, got JSON without 'data:' in front of it"),
+    ("check cut.jsonl", 2, "expected the end of the stream, got a cut after line 2"),
+    ("check damaged.jsonl", 2, "the line was changed (line 2 of a cassette, in damaged.jsonl)"),
+    ("check http://127.0.0.1:9/v1", 2, "expected --model or ORX_MODEL"),
+    ("check http://127.0.0.1:9/v1 --model m", 1, "expected an answer, got"),
+    ("check story.sse --active", 2, "expected the base URL of a server with --active, got 'story.sse'"),
+    ("replay empty", 2, "got an empty file"),
+    ("replay story.sse --speed 0", 2, "expected a speed above 0, got 0"),
+    ("replay story.sse --raw --serve", 2, "expected one of --json, --raw and --serve, got several"),
+    ("draw", 2, "expected a file to draw, got none"),
+    ("draw binary", 2, "got 5120 bytes of something else"),
+    ("draw story.sse --by time", 2, "expected a cassette with --by time, got a file without times"),
+    ("draw story.sse --svg no/such/folder", 2, "No such file or directory"),
+    ("simulate --faults none", 2, "No such file or directory"),
+    ("simulate --faults plan.json", 2, "expected"),
+    ("simulate --cassette story", 2, "expected MODEL=FILE, got 'story'"),
+    ("simulate --cassette story=binary", 2, "expected"),
+    ("simulate --chunk-bytes 0", 2, "expected chunk_bytes of at least 1, got 0"),
+    ("simulate --port 99999", 2, "expected"),
+    ("simulate --api-key", 2, "expected a key in ORX_API_KEY or OPENAI_API_KEY"),
+]
+
+
+@pytest.mark.parametrize(("words", "code", "said"), BAD, ids=[words for words, *_ in BAD])
+def test_bad_input_is_told_in_one_line(
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+    words: str,
+    code: int,
+    said: str,
+) -> None:
+    for name, data in _FILES.items():
+        (tmp_path / name).write_bytes(data)
+    monkeypatch.chdir(tmp_path)
+    stdin(monkeypatch, b"")
+    outcome = Outcome(capsys, tuple(words.split()))
+    (line,) = outcome.err.splitlines()
+    assert (outcome.code, outcome.out) == (code, "")
+    assert line.startswith("orx-rx: expected ")
+    assert said in line
+
+
+def test_a_prompt_that_is_no_text_is_refused(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stdin(monkeypatch, b"ab\xff")
+    outcome = Outcome(capsys, ("stream", "--model", "m"))
+    assert (outcome.code, outcome.err) == (2, "orx-rx: expected a prompt in UTF-8, got something else at byte 2\n")
+
+
+def test_what_is_no_event_stream_is_told(capsys: pytest.CaptureFixture[str]) -> None:
+    with Simulator.in_thread(faults=[Fault("json")]) as other:
+        outcome = Outcome(capsys, ("stream", "hi", "--model", "story", "--base-url", other.base_url))
+    assert outcome.code == 1
+    assert outcome.err.startswith("orx-rx: expected content type 'text/event-stream', got content type")
+
+
+def test_without_the_extra_it_says_so(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("orx_rx.cli.find_spec", _nothing)
+    outcome = Outcome(capsys, ("stream",))
+    assert outcome.code == 2
+    assert outcome.err == "orx-rx: expected the extra 'cli', got no cyclopts: pip install 'orx-rx[cli]'\n"
+
+
+def _nothing(_: str) -> None:
+    pass
+
+
+@pytest.mark.parametrize("name", ["", "stream", "check", "record", "replay", "simulate", "draw"])
+def test_every_command_explains_itself(capsys: pytest.CaptureFixture[str], name: str) -> None:
+    outcome = Outcome(capsys, (name, "--help") if name else ("--help",))
+    assert (outcome.code, outcome.err) == (0, "")
+    assert outcome.out.startswith(f"Usage: orx-rx {name}".rstrip())
+
+
+# processes
+
+
+def test_a_reader_that_goes_away_ends_it_quietly(simulator: ThreadedSimulator) -> None:
+    with command(
+        "stream",
+        "hi",
+        "--json",
+        "--model",
+        "long-5000",
+        "--base-url",
+        simulator.base_url,
+    ) as process:
+        assert process.stdout is not None
+        assert process.stderr is not None
+        assert b"response.created" in process.stdout.readline()
+        process.stdout.close()
+        assert process.stderr.read() == b""
+    assert process.returncode == 141
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="Windows closes handles in another way")
+def test_streams_that_were_closed_before_are_no_error() -> None:
+    words = [sys.executable, "-c", _COMMAND, "check", str(STORY)]
+    shell = ["sh", "-c", '"$@" <&- >&- 2>&-', "sh", *words]
+    assert subprocess.run(shell, env={**os.environ, "PYTHONPATH": str(ROOT)}).returncode == 0
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="Windows has no SIGINT for a process")
+def test_ctrl_c_closes_the_stream_and_tells_the_cursor() -> None:
+    with (
+        Simulator.in_thread(hold=6) as held,
+        command(
+            "stream",
+            "hi",
+            "--json",
+            "--model",
+            "story",
+            "--background",
+            "--base-url",
+            held.base_url,
+        ) as process,
+    ):
+        assert process.stdout is not None
+        assert process.stderr is not None
+        lines = [json.loads(process.stdout.readline()) for _ in range(6)]
+        process.send_signal(signal.SIGINT)
+        told = process.stderr.read().decode()
+        held.wait_for(lambda simulator: simulator.disconnects == 1)
+    assert process.returncode == 130
+    assert json.loads(told) == {"response_id": lines[0]["response"]["id"], "sequence_number": 5}
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="Windows has no pseudo-terminals of this kind")
+def test_a_terminal_sees_dimmed_thoughts_and_the_pace_and_no_control_characters(simulator: ThreadedSimulator) -> None:
+    text = on_terminal("stream", "a\x1b[2Jb", "--model", "reasoning", "--base-url", simulator.base_url)
+    assert "\x1b[2mthe\x1b[0m" in text or "\x1b[2m" in text.partition("After")[0]
+    assert "first token after " in text
+    story = on_terminal("stream", "a\x1b[2Jb", "--model", "story", "--base-url", simulator.base_url)
+    assert "\x1b[2J" not in story
+    assert "a\N{REPLACEMENT CHARACTER}[2Jb" in story
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="Windows has no pseudo-terminals of this kind")
+def test_a_terminal_without_a_prompt_is_told_how_to_give_one() -> None:
+    assert "orx-rx: expected a prompt, got none" in on_terminal("stream", "--model", "story", code=2)
+
+
+def on_terminal(*tokens: str, code: int = 0) -> str:
+    import pty
+
+    ours, theirs = pty.openpty()
+    with command(*tokens, stdin=theirs, stdout=theirs, stderr=theirs) as process:
+        os.close(theirs)
+        read = bytearray()
+        try:
+            while piece := os.read(ours, 4096):
+                read += piece
+        except OSError:  # what Linux says at the end
+            pass
+    os.close(ours)
+    assert process.returncode == code
+    return read.decode()
+
+
+@pytest.mark.parametrize("words", ["simulate --port 0", f"replay {STORY} --serve --port 0 --model story"])
+def test_a_provider_prints_its_address_and_serves_until_ctrl_c(capsys: pytest.CaptureFixture[str], words: str) -> None:
+    with command(*words.split()) as process:
+        assert process.stdout is not None
+        base_url = process.stdout.readline().decode().strip()
+        try:
+            outcome = Outcome(capsys, ("stream", "hi", "--model", "story", "--base-url", base_url))
+        finally:
+            process.send_signal(signal.SIGINT)
+        assert process.communicate() == (b"", b"")
+    assert (outcome.code, process.returncode) == (0, 0)
