@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 from pathlib import Path
 
@@ -18,3 +19,10 @@ def shared(path: str) -> Path:
     if not found.exists():
         pytest.skip(f"expected {path} in {SHARED} (or in ORX_SHARED), found none", allow_module_level=True)
     return found
+
+
+def pytest_collection_finish() -> None:
+    """Let the garbage collector look at what tests make, and not again and again at all that there is by then."""
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(50_000, 20, 100)
