@@ -8,7 +8,7 @@ from reactivex import operators as rx
 from reactivex.disposable import CompositeDisposable, SerialDisposable, SingleAssignmentDisposable
 from reactivex.scheduler import CurrentThreadScheduler
 
-from orx_rx.protocol.resume import MAX_QUEUED, Move, Resumer
+from orx_rx.protocol.resume import MAX_QUEUED, Move, Resumer, doubled
 from orx_rx.protocol.violations import DEFAULT, Profile
 from orx_rx.reporting import Attempt, announce, judges
 from orx_rx.step import Stream, clock_of, stopwatch
@@ -111,10 +111,6 @@ def resume_on_disconnect(
     return operator
 
 
-_DOUBLINGS = 64
-"""How often a wait doubles at most, so that it stays a number."""
-
-
 class _Resuming:
     """One stream, over as many connections as it takes."""
 
@@ -173,7 +169,7 @@ class _Resuming:
             return
         self._polls += move is Move.POLL
         number = self._resumer.tries if move is Move.REOPEN else self._polls
-        wait = min(self._waits[0] * 2.0 ** min(number - 1, _DOUBLINGS), self._waits[1])
+        wait = doubled(*self._waits, number - 1)
         cursor = self._resumer.cursor
         announce(
             Attempt("resume" if move is Move.REOPEN else "poll", number, wait, error),

@@ -12,7 +12,7 @@ way up, or later by a task or timer that was begun on the way up.
 from __future__ import annotations
 
 import asyncio
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from contextvars import ContextVar
 from functools import partial
 from threading import RLock
@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING
 
 from reactivex.disposable import Disposable
 
-from orx_rx.step import current_loop
+from orx_rx.step import run_in
 
 if TYPE_CHECKING:
     from collections.abc import Generator
@@ -132,12 +132,7 @@ class Flow:
 
 def wake(awaited: asyncio.Future[None]) -> None:
     """Let somebody go on who awaits a future, perhaps in the loop of another thread."""
-    loop = awaited.get_loop()
-    if current_loop() is loop:
-        _wake(awaited)
-    else:
-        with suppress(RuntimeError):  # in a loop that is closed nobody awaits any more
-            loop.call_soon_threadsafe(_wake, awaited)
+    run_in(awaited.get_loop(), partial(_wake, awaited))
 
 
 def _wake(awaited: asyncio.Future[None]) -> None:

@@ -72,7 +72,6 @@ class Inbox(abc.ObserverBase[T]):
         self.flow: Flow | None = None
         self.news: Callable[[], None] = _nothing
         self._mark = mark
-        self._low = low
         self._most: float = mark  # more than the mark while a history waits that was replayed at once
 
     @property

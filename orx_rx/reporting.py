@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias, cast
 
 import structlog
 
-from orx_rx.protocol.violations import DEFAULT, Judge, Profile, Violation
+from orx_rx.protocol.violations import DEFAULT, Judge, Profile, Remark, Violation
 from orx_rx.step import current_loop
 
 if TYPE_CHECKING:
@@ -121,24 +121,7 @@ def judges(profile: Profile = DEFAULT, on_violation: ViolationListener | None = 
     """
     if not isinstance(profile, Profile):  # pyright: ignore[reportUnnecessaryIsInstance]
         raise TypeError(f"expected a profile, such as DEFAULT, got {profile!r}")
-    tell = _teller("on_violation", on_violation)
-
-    def report(violation: Violation) -> None:
-        log.warning(
-            "violation",
-            code=violation.code,
-            sequence_number=violation.sequence_number,
-            event_type=violation.event_type,
-            place=violation.place,
-            profile=profile.name,
-        )
-        if tell is None:
-            return
-        try:
-            tell(violation)
-        except (Exception, CancelledError):
-            log.exception("a violation listener raised", code=violation.code)
-
+    report = _reporter("violation", on_violation, profile=profile.name)
     return lambda: Judge(profile, report)
 
 
@@ -151,28 +134,29 @@ def repairs(on_repair: RepairListener | None = None) -> Callable[[Repair], None]
     Raises:
         TypeError: It is neither a function nor an observer.
     """
-    tell = _teller("on_repair", on_repair)
+    return _reporter("repair", on_repair)
 
-    def report(repair: Repair) -> None:
+
+def _reporter(what: str, listener: object, **fields: object) -> Callable[[Remark], None]:
+    """Make a function that logs remarks of one sort, with some more fields, and tells them to whoever listens."""
+    tell = cast("Callable[[Remark], object] | None", getattr(listener, "on_next", listener))
+    if tell is not None and not callable(tell):
+        raise TypeError(f"expected on_{what} to be a function or an observer, got {tell!r}")
+
+    def report(remark: Remark) -> None:
         log.warning(
-            "repair",
-            code=repair.code,
-            sequence_number=repair.sequence_number,
-            event_type=repair.event_type,
-            place=repair.place,
+            what,
+            code=remark.code,
+            sequence_number=remark.sequence_number,
+            event_type=remark.event_type,
+            place=remark.place,
+            **fields,
         )
         if tell is None:
             return
         try:
-            tell(repair)
+            tell(remark)
         except (Exception, CancelledError):
-            log.exception("a repair listener raised", code=repair.code)
+            log.exception(f"a {what} listener raised", code=remark.code)
 
     return report
-
-
-def _teller(name: str, listener: object) -> Callable[[Any], object] | None:
-    tell = cast("Callable[[Any], object] | None", getattr(listener, "on_next", listener))
-    if tell is not None and not callable(tell):
-        raise TypeError(f"expected {name} to be a function or an observer, got {tell!r}")
-    return tell

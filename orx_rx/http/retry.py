@@ -14,6 +14,7 @@ from reactivex.disposable import SerialDisposable, SingleAssignmentDisposable
 from reactivex.scheduler import CurrentThreadScheduler
 
 from orx_rx.errors import ConnectFailed, StatusError, StreamTimeout, may_pass
+from orx_rx.protocol.resume import doubled
 from orx_rx.reporting import Attempt, announce
 from orx_rx.step import Stream, clock_of
 
@@ -22,7 +23,8 @@ if TYPE_CHECKING:
 
     from reactivex import Observable, abc
 
-    from orx_rx.reporting import AttemptListener
+    from orx_rx.protocol.resume import doubled
+from orx_rx.reporting import AttemptListener
 
 T = TypeVar("T")
 
@@ -96,8 +98,7 @@ def may_retry(error: Exception) -> bool:
 
 def backoff(first: float, most: float, attempt: int, chance: Callable[[], float] = random.random) -> float:
     """Choose a wait: doubling from `first` to `most` seconds, shortened by up to a quarter."""
-    doubled: float = first * 2.0 ** min(attempt, 64)
-    return min(doubled, most) * (1 - chance() / 4)
+    return doubled(first, most, attempt) * (1 - chance() / 4)
 
 
 def _asked(headers: Mapping[str, str], now: Callable[[], datetime]) -> float | None:

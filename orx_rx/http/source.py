@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import json as jsonlib
+from functools import partial
 from io import BytesIO
 from typing import TYPE_CHECKING
 
@@ -159,7 +160,7 @@ def body_chunks(
         if flow is not None:
             flow.heed()
         reader = _Reader(
-            request, observer, clocks, secrets_in(url, params, headers), media_types, flow, current_exchange()
+            request, observer, clocks, partial(secrets_in, url, params, headers), media_types, flow, current_exchange()
         )
         return own(loop, observer, reader.read, reader.close, source="sse_chunks", name=f"orx_rx {method}")
 
@@ -184,7 +185,7 @@ class _Reader:
         request: Callable[[Exchange | None], Awaitable[aiohttp.ClientResponse]],
         observer: abc.ObserverBase[bytes],
         timeouts: Timeouts,
-        secrets: Secrets,
+        secrets: Callable[[], Secrets],
         media_types: Collection[str],
         flow: Flow | None,
         exchange: Exchange | None,
@@ -236,10 +237,10 @@ class _Reader:
             self._exchange.answer(response.status, response.headers)
         log.debug("answer", status=response.status, request_id=response.headers.get("x-request-id"))
         if not 200 <= response.status < 300:
-            raise await failure_of(response, self._secrets)
+            raise await failure_of(response, self._secrets())
         media_type = response.headers.get("Content-Type")
         if (media_type or "").partition(";")[0].strip().lower() not in self._expected:
-            head = self._secrets.hide(await read_start(response.content, _HEAD_READ, _HEAD_LONGEST))[:_HEAD]
+            head = self._secrets().hide(await read_start(response.content, _HEAD_READ, _HEAD_LONGEST))[:_HEAD]
             if EVENT_STREAM in self._expected:
                 raise NotAnEventStream(media_type, head)
             raise SchemaViolation(f"expected content type {' or '.join(self._expected)!r}, got {media_type!r}")

@@ -6,6 +6,8 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
+from orx_rx.protocol.violations import Remark
+
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
@@ -79,7 +81,7 @@ REPAIRS: Mapping[str, RepairKind] = MappingProxyType(
 
 
 @dataclass(frozen=True, slots=True)
-class Repair:
+class Repair(Remark):
     """A change made so that a bent stream becomes a conforming one.
 
     What a server does in every event is recorded once for each place.
@@ -91,15 +93,3 @@ class Repair:
         event_type: The type of that event, or None.
         place: The item and part, such as `output[0].content[1]`; the empty string where the stream as a whole is meant.
     """
-
-    code: str
-    message: str
-    sequence_number: int | None = None
-    event_type: str | None = None
-    place: str = ""
-
-    def __str__(self) -> str:
-        """Read as one line."""
-        number = "" if self.sequence_number is None else f" #{self.sequence_number}"
-        where = f"{self.event_type or 'stream'}{number}{f' at {self.place}' if self.place else ''}"
-        return f"{self.code}: {self.message} ({where})"

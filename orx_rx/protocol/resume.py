@@ -40,8 +40,15 @@ FINAL = frozenset({"completed", "failed", "incomplete", "cancelled"})
 MAX_QUEUED = 3600.0
 """How long a response that is polled may stay queued by default, in seconds."""
 
+_DOUBLINGS = 64  # how often a wait doubles at most, so that it stays a number
+
 _PASSING = (TransportError, StatusError)
 """Errors that another attempt may not meet again."""
+
+
+def doubled(first: float, longest: float, before: int) -> float:
+    """Double a wait for every attempt before, up to the longest; in seconds."""
+    return min(first * 2.0 ** min(before, _DOUBLINGS), longest)
 
 
 class Move(Enum):

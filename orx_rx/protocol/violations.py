@@ -130,13 +130,13 @@ RULES: Mapping[str, Rule] = MappingProxyType({row[0]: Rule(*row) for row in _ROW
 
 
 @dataclass(frozen=True, slots=True)
-class Violation:
-    """A rule that a server broke.
+class Remark:
+    """Something that is told of a stream, and where in it.
 
     Attributes:
-        code: The code of the rule.
+        code: The code of its kind.
         message: What was expected and what came.
-        sequence_number: The number of the event that broke it, or None.
+        sequence_number: The number of the event that it is about, or None.
         event_type: The type of that event, or None.
         place: The item and part, such as `output[0].content[1]`; the empty string where the stream as a whole is meant.
     """
@@ -152,6 +152,19 @@ class Violation:
         number = "" if self.sequence_number is None else f" #{self.sequence_number}"
         where = f"{self.event_type or 'stream'}{number}{f' at {self.place}' if self.place else ''}"
         return f"{self.code}: {self.message} ({where})"
+
+
+@dataclass(frozen=True, slots=True)
+class Violation(Remark):
+    """A rule that a server broke.
+
+    Attributes:
+        code: The code of the rule.
+        message: What was expected and what came.
+        sequence_number: The number of the event that broke it, or None.
+        event_type: The type of that event, or None.
+        place: The item and part, such as `output[0].content[1]`; the empty string where the stream as a whole is meant.
+    """
 
 
 @dataclass(frozen=True, slots=True, repr=False)
