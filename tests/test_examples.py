@@ -157,10 +157,3 @@ def test_the_readme_names_every_operator_and_every_example() -> None:
         assert f"`{name}`" in README or f"ops.{name}()" in README
     for name in {*EXAMPLES, *SERVERS} - {"demo"}:
         assert f"examples.{name}" in README
-
-
-async def test_the_example_without_rx_of_the_readme_runs() -> None:
-    (code,) = re.findall(r"```python\n(from pathlib.*?)```", README, re.DOTALL)
-    status, out, err = await run("-c", code)
-    assert (status, err) == (0, "")
-    assert "In a café by the harbour" in out
