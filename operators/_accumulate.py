@@ -27,8 +27,8 @@ def accumulate(
 
     Delta events gain `snapshot`: what they add to, as it was when they were added, built when it is read. An item that
     is done, and the response of the terminal, are completed by what was streamed of them, where a server left them
-    empty. Errors that pass carry the response so far as `snapshot`. Events are copied, never changed. With a
-    `text_format`, texts that are done gain `parsed`, and responses `output_parsed`.
+    empty. Errors that pass carry the response so far as `snapshot`. An event that anybody else may have is copied and
+    never changed. With a `text_format`, texts that are done gain `parsed`, and responses `output_parsed`.
 
     ::
 
@@ -61,4 +61,4 @@ def accumulate(
         into.reset()
         return into
 
-    return lift(make)
+    return lift(make, one_by_one=into is not None)

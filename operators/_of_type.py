@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Generic, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from orx_rx.models.event_base import Event
+from orx_rx.protocol.steps import Batched
 from orx_rx.step import lift
 
 if TYPE_CHECKING:
@@ -15,14 +16,14 @@ if TYPE_CHECKING:
 E = TypeVar("E", bound=Event)
 
 
-class _Sieve(Generic[E]):
+class _Sieve(Batched[Event, E]):
     takes = Event
 
     def __init__(self, classes: tuple[type[E], ...]) -> None:
         self._classes = classes
 
-    def feed(self, event: Event) -> Sequence[E]:
-        return (event,) if isinstance(event, self._classes) else ()
+    def feed_all(self, events: Sequence[Event], kept: list[E], /) -> None:
+        kept += [event for event in events if isinstance(event, self._classes)]
 
     def end(self) -> Sequence[E]:
         return ()

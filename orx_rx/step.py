@@ -13,6 +13,8 @@ from reactivex import Observable, Observer
 from reactivex.disposable import CompositeDisposable, Disposable, SerialDisposable
 from reactivex.scheduler.eventloop import AsyncIOScheduler
 
+from orx_rx.protocol.steps import Batched
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
@@ -23,6 +25,8 @@ Out = TypeVar("Out")
 In_contra = TypeVar("In_contra", contravariant=True)
 Out_co = TypeVar("Out_co", covariant=True)
 
+_BATCH = 32  # items at most: more would keep more alive at a time than the garbage collector likes
+
 Operator: TypeAlias = Callable[[Observable[In]], Observable[Out]]
 """What turns one observable into another; the form that `pipe` takes."""
 
@@ -31,7 +35,8 @@ class Step(Protocol[In_contra, Out_co]):
     """The logic of an operator, without Rx and without I/O.
 
     A step that has something to say when the source fails has a third method, see `FailingStep`. One that takes a
-    single class of items may say so in a class attribute `takes`, and is not fed anything else.
+    single class of items may say so in a class attribute `takes`, and is not fed anything else. One that is
+    `orx_rx.protocol.steps.Batched` is fed several items before what the first one completes is handed on.
     """
 
     def feed(self, item: In_contra, /) -> Sequence[Out_co]:
@@ -52,20 +57,21 @@ class FailingStep(Step[In_contra, Out_co], Protocol[In_contra, Out_co]):
 
 
 class SettlingStep(FailingStep[In_contra, Out_co], Protocol[In_contra, Out_co]):
-    """A step that may know how the stream ends before it does.
-
-    Attributes:
-        settling: Whether only the end of the source is missing.
-    """
+    """A step that is `Batched` and `Settling`, see `orx_rx.protocol.steps`."""
 
     settling: bool
+    on_settling: Callable[[], None] | None
+
+    def feed_all(self, items: Sequence[In_contra], outputs: list[Any], /) -> None:
+        """Take some items, and add what they complete to the outputs."""
+        ...
 
     def expire(self) -> Sequence[Out_co]:
         """Take note that the source did not end in time: return what is left and complete, or raise."""
         ...
 
 
-def lift(make_step: Callable[[], Step[In, Out]]) -> Operator[In, Out]:
+def lift(make_step: Callable[[], Step[In, Out]], *, one_by_one: bool = False) -> Operator[In, Out]:
     """Make an operator out of a step.
 
     Every subscription gets a fresh step. What the step raises goes to `on_error` and ends the feeding; errors of the
@@ -74,13 +80,18 @@ def lift(make_step: Callable[[], Step[In, Out]]) -> Operator[In, Out]:
 
     Args:
         make_step: Called once for each subscription.
+        one_by_one: Whether what an item completes is handed on before the next one is fed, in any case: for a step that
+            is `Batched`, and that somebody looks into.
     """
 
     def operator(source: Observable[In]) -> Observable[Out]:
         def subscribe(
             observer: abc.ObserverBase[Out], scheduler: abc.SchedulerBase | None = None
         ) -> abc.DisposableBase:
-            return _attach(StepObserver(make_step(), observer), source, scheduler)
+            step = make_step()
+            batches = isinstance(step, Batched) and not one_by_one
+            feeding = BatchObserver(step, observer) if batches else StepObserver(step, observer)
+            return _attach(feeding, source, scheduler)
 
         return Lifted(subscribe)
 
@@ -171,6 +182,16 @@ class Lifted(Stream[Out]):
             return Disposable()
 
 
+def _one_by_one(emit: Callable[[Out], None]) -> Callable[[Sequence[Out]], None]:
+    """Make a function that emits several elements."""
+
+    def emit_each(outputs: Sequence[Out]) -> None:
+        for output in outputs:
+            emit(output)
+
+    return emit_each
+
+
 def _attach(
     observer: StepObserver[In], source: Observable[In], scheduler: abc.SchedulerBase | None
 ) -> abc.DisposableBase:
@@ -248,37 +269,46 @@ class StepObserver(Observer[In]):
 
     def __init__(self, step: Step[In, Out], observer: abc.ObserverBase[Out]) -> None:
         super().__init__()
-        self._step = step
+        self._step: Any = step
         self._feed: Callable[[In], Sequence[Any]] = self._feed_first
         self._observer = observer
-        self._emit = observer.on_next
+        self._hand_on: Callable[[Sequence[Any]], None] = (
+            observer.on_batch if isinstance(observer, StepObserver) else _one_by_one(observer.on_next)
+        )
         self._raised: Exception | None = None  # by the subscriber, and no error of the source when it comes back as one
 
     def on_next(self, value: In) -> None:
         """Feed one item."""
         if self.is_stopped:
             return
-        feed, emit = self._feed, self._emit  # which is faster than to call what an attribute holds
         try:
-            outputs = feed(value)
+            outputs = self._feed(value)
         except Exception as error:  # whatever a step raises is the error of the stream
             self.is_stopped = True
             self._observer.on_error(error)
             return
-        try:
-            for output in outputs:
-                emit(output)
-        except Exception as error:
-            self._raised = error
-            raise
+        if outputs:
+            try:
+                self._hand_on(outputs)
+            except Exception as error:
+                self._raised = error
+                raise
+
+    def on_batch(self, values: Sequence[In]) -> None:
+        """Feed what a step in front of this one returned at once: one item after the other."""
+        for value in values:
+            self.on_next(value)
 
     def _feed_first(self, value: In) -> Sequence[Any]:
         """Feed the first item, which shows whether the operators are in an order that fits."""
         self._feed = self._step.feed
+        self._check_kind(value)
+        return self._feed(value)
+
+    def _check_kind(self, value: In) -> None:
         takes: type[object] = getattr(self._step, "takes", object)
         if not isinstance(value, takes):
             raise TypeError(f"expected a source of {takes.__name__} elements, got one of {type(value).__name__}")
-        return self._step.feed(value)
 
     def _on_completed_core(self) -> None:
         self._finish(self._step.end)
@@ -297,15 +327,78 @@ class StepObserver(Observer[In]):
             self._observer.on_error(error)
             return
         try:
-            for output in outputs:
-                self._observer.on_next(output)
+            if outputs:
+                self._hand_on(outputs)
         except Exception as error:  # the source has ended, so that nobody else tells the rest of the pipeline
             self._observer.on_error(error)
             raise
         self._observer.on_completed()
 
 
-class _SettlingObserver(StepObserver[In]):
+class BatchObserver(StepObserver[In]):
+    """Feeds a step all at once what the step in front of it returned at once.
+
+    What a chunk of a busy stream brings goes through such steps side by side, for half of what it costs one by one.
+    """
+
+    def __init__(self, step: Step[In, Out], observer: abc.ObserverBase[Out]) -> None:
+        super().__init__(step, observer)
+        self._feed_all: Callable[[Sequence[In], list[Any]], None] = self._feed_all_first
+        self._chain: tuple[BatchObserver[Any], ...] = (self,)  # with those behind it that are fed in batches, too
+        self._hand_on_last = self._hand_on
+        if isinstance(observer, BatchObserver):
+            self._hand_on = observer.on_batch
+            self._hand_on_last = observer._hand_on_last
+            self._chain = (self, *observer._chain)
+            if getattr(self._step, "completes", "shared") == "new":
+                observer._own()
+
+    def on_next(self, value: In) -> None:
+        """Feed one item."""
+        self.on_batch((value,))
+
+    def on_batch(self, values: Sequence[In]) -> None:
+        """Feed what a step in front of this one returned at once."""
+        if self.is_stopped:
+            return
+        if len(values) > _BATCH:
+            for start in range(0, len(values), _BATCH):
+                self.on_batch(values[start : start + _BATCH])
+            return
+        for stage in self._chain:  # a loop, because to call one from the other costs more than some of them do
+            outputs: list[Any] = []
+            try:
+                stage._feed_all(values, outputs)
+            except Exception as error:  # behind what the items before it completed
+                self.is_stopped = stage.is_stopped = True
+                if outputs:
+                    stage._hand_on(outputs)
+                stage._observer.on_error(error)
+                return
+            if not outputs:
+                return
+            values = outputs
+        try:
+            self._hand_on_last(values)
+        except Exception as error:
+            for stage in self._chain:
+                stage._raised = error
+            raise
+
+    def _own(self) -> None:
+        """Let the step know that nobody else has what it is fed."""
+        self._step.owns = True
+        if isinstance(self._observer, BatchObserver) and getattr(self._step, "completes", "shared") == "same":
+            self._observer._own()
+
+    def _feed_all_first(self, values: Sequence[In], outputs: list[Any]) -> None:
+        """Feed the first items, which show whether the operators are in an order that fits."""
+        self._feed_all = self._step.feed_all
+        self._check_kind(values[0])
+        self._feed_all(values, outputs)
+
+
+class _SettlingObserver(BatchObserver[In]):
     """Feeds a step that settles, and ends the stream when the source does not."""
 
     def __init__(
@@ -320,33 +413,10 @@ class _SettlingObserver(StepObserver[In]):
         self._settling = step
         self._patience = patience
         self._scheduler = scheduler
-        self._waiting = False
-
-    def on_next(self, value: In) -> None:
-        """Feed one item, and wait for the end once the step has settled."""
-        # the lines of the base class, because calling them would cost more than what they do
-        if self.is_stopped:
-            return
-        feed, emit = self._feed, self._emit  # which is faster than to call what an attribute holds
-        try:
-            outputs = feed(value)
-        except Exception as error:
-            self.is_stopped = True
-            self._observer.on_error(error)
-            return
-        try:
-            for output in outputs:
-                emit(output)
-        except Exception as error:
-            self._raised = error
-            raise
-        finally:  # also when the subscriber raises
-            if self._settling.settling is not self._waiting:
-                self._wait()
+        step.on_settling = self._wait
 
     def _wait(self) -> None:
-        self._waiting = self._settling.settling
-        if not self._waiting:
+        if not self._settling.settling:
             self.timer.disposable = Disposable()  # not None, which a timer that is disposed does not take
         elif self._scheduler is not None:
             self.timer.disposable = self._scheduler.schedule_relative(self._patience, self._expire)

@@ -17,6 +17,7 @@ from reactivex import operators as rx
 from orx_rx import Client, QueueEnd, from_async_iterable, iterate, sse_chunks, to_queue
 from orx_rx import operators as ops
 from orx_rx.flow import Flow, current_flow, subscribing
+from orx_rx.protocol.steps import Batched, Settling
 from orx_rx.step import lift, lift_settling
 from tests.marbles import Trouble
 from tests.servers import other_tasks, told, turns, until
@@ -527,12 +528,10 @@ async def test_a_queue_that_is_shut_down_ends_the_subscription() -> None:
 # what nobody would await
 
 
-class Same:
+class Same(Batched[int, int], Settling):
     """A step that hands on what it is fed, and never settles."""
 
-    settling = False
-
-    def feed(self, item: int) -> tuple[int, ...]:
+    def feed(self, item: int, /) -> tuple[int, ...]:
         return (item,)
 
     def end(self) -> tuple[int, ...]:

@@ -40,8 +40,9 @@ from orx_rx.models.text_events import ResponseTextDeltaEvent, ResponseTextDoneEv
 from orx_rx.protocol.accumulator import Accumulator
 from orx_rx.protocol.calls import ToolCall, Turn
 from orx_rx.protocol.encoding import KEEPALIVE, encode_event, error_event
+from orx_rx.protocol.steps import Batched
 from orx_rx.protocol.violations import DEFAULT, STRICT, Verdict, Violation
-from orx_rx.step import Operator
+from orx_rx.step import Operator, lift
 from orx_rx.wire import Frame, FrameParser
 from tests import chain
 from tests.conformance import check_awaiting_operator, check_operator
@@ -867,3 +868,62 @@ def test_two_streams_merge_without_touching_each_other() -> None:
     merged = reactivex.merge(*(reactivex.of(*HELLO).pipe(check) for _ in range(2)))
     listener = Listener(merged)
     assert (listener.heard.count(COMPLETED), listener.ends) == (2, [None])
+
+
+# events that know their snapshot: finished in place where nobody else has them, else copies
+
+
+def test_a_chain_from_bytes_gives_every_delta_its_own_snapshot_however_it_is_cut() -> None:
+    pieces = ["Hel", "lo", ", ", "world"]
+    body = chain.sse(chain.created(), chain.added(), chain.part_added(), *(chain.delta(piece) for piece in pieces))
+    for size in (1, 7, len(body)):
+        chunks = [body[start : start + size] for start in range(0, len(body), size)]
+        heard = Listener(at_once(chunks, None).pipe(*whole_chain())).heard
+        deltas = [event for event in heard if isinstance(event, DeltaEvent)]
+        assert [event.snapshot for event in deltas] == ["Hel", "Hello", "Hello, ", "Hello, world"]
+
+
+def whole_chain() -> list[Operator[Any, Any]]:
+    return [ops.frame(), ops.decode(), ops.sequence_check(), ops.lifecycle_guard(), ops.accumulate()]
+
+
+def test_branches_that_share_decoded_events_do_not_see_each_others_snapshots() -> None:
+    body = chain.sse(chain.created(), chain.added(), chain.part_added(), chain.delta("Hel"), chain.delta("lo"))
+    decoded = at_once([body], None).pipe(ops.frame(), ops.decode(), ops.fan_out())
+    plain = Listener(decoded)
+    whole = Listener(decoded.pipe(ops.accumulate()))
+    second_half = Listener(decoded.pipe(rx.skip(4), ops.accumulate()))
+    assert [texts(listener) for listener in (whole, second_half)] == [["Hel", "Hello"], ["lo"]]
+    for event in plain.heard:
+        assert not isinstance(event, DeltaEvent) or not hasattr(event, "snapshot")
+
+
+def test_an_event_that_comes_twice_in_a_batch_has_two_snapshots() -> None:
+    class Twice(Batched[Event, Event]):
+        def feed(self, event: Event, /) -> Sequence[Event]:
+            return (event, event) if isinstance(event, DeltaEvent) else (event,)
+
+        def end(self) -> Sequence[Event]:
+            return ()
+
+    body = chain.sse(chain.created(), chain.added(), chain.part_added(), chain.delta("la"))
+    listener = Listener(at_once([body], None).pipe(ops.frame(), ops.decode(), lift(Twice), ops.accumulate()))
+    assert texts(listener) == ["la", "lala"]
+
+
+def texts(listener: Listener[Any]) -> list[str]:
+    return [event.snapshot for event in listener.heard if isinstance(event, DeltaEvent)]
+
+
+def test_who_looks_into_an_accumulator_sees_it_as_of_the_event_that_was_handed_on() -> None:
+    body = chain.sse(chain.created(), chain.added(), chain.part_added(), chain.delta("Hel"), chain.delta("lo"))
+    into = Accumulator()
+    seen: list[tuple[int | None, str]] = []
+
+    def look(event: Event) -> None:
+        assert into.response is not None
+        seen.append((event.sequence_number, into.response.output_text))
+
+    steps = [*whole_chain()[:-1], ops.accumulate(into=into)]
+    at_once([body], None).pipe(*steps).subscribe(look, lambda _: None)
+    assert seen == [(0, ""), (1, ""), (2, ""), (3, "Hel"), (4, "Hello")]

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Sequence
+from functools import partial
+from itertools import repeat
 from typing import Any
 
 import pytest
@@ -13,6 +15,7 @@ from reactivex.scheduler.eventloop import AsyncIOScheduler
 from reactivex.testing import TestScheduler
 
 from orx_rx import operators as ops
+from orx_rx.protocol.steps import Batched, Settling
 from orx_rx.step import lift, lift_settling, stopwatch
 from orx_rx.wire import Frame
 from tests.marbles import Trouble, draw
@@ -29,7 +32,7 @@ class Teller:
         self.fed: list[str] = []
         self._raises_at = raises_at
 
-    def feed(self, item: str) -> Sequence[str]:
+    def feed(self, item: str, /) -> Sequence[str]:
         self.fed.append(item)
         if item in self._raises_at:
             raise ValueError(f"expected another letter, got {item}")
@@ -50,14 +53,12 @@ class Mender(Teller):
         raise KeyError("better") from error
 
 
-class Settler(Mender):
+class Settler(Batched[str, str], Settling, Mender):
     """A step that settles at `s` until something else comes."""
 
-    settling = False
-
-    def feed(self, item: str) -> Sequence[str]:
-        self.settling = item in "st"
-        return super().feed(item)
+    def feed(self, item: str, /) -> Sequence[str]:
+        self.settle(item in "st")
+        return Mender.feed(self, item)
 
     def expire(self) -> Sequence[str]:
         if "t" in self.fed:
@@ -209,6 +210,125 @@ def test_what_is_no_exception_of_a_program_goes_through() -> None:
 def test_the_scheduler_of_the_subscriber_reaches_the_source() -> None:
     # the source of a picture needs one
     assert draw(lift(Teller), "-a|") == "-a(1.|)"
+
+
+# batches
+
+
+class Batcher(Batched[str, str], Mender):
+    """A step that is fed in batches, and says which."""
+
+    def __init__(self, raises_at: str = "") -> None:
+        super().__init__(raises_at)
+        self.batches: list[list[str]] = []
+
+    def feed_all(self, items: Sequence[str], outputs: list[str], /) -> None:
+        self.batches.append(list(items))
+        for item in items:
+            outputs += Mender.feed(self, item)
+
+
+class Splitter(Teller):
+    """A step that makes several items of one."""
+
+    def end(self) -> Sequence[str]:
+        return ()
+
+
+def test_what_a_step_returns_at_once_goes_through_the_batched_steps_behind_it_side_by_side() -> None:
+    first, second = Batcher(), Batcher()
+    source = Source[str]()
+    listener = Listener(source.observable.pipe(lift(Splitter), lift(lambda: first), lift(lambda: second)))
+    source.push("a+b+c", "d")
+    assert first.batches == second.batches == [["a", "b", "c"], ["d"]]
+    assert listener.heard == ["a", "b", "c", "d"]
+    source.complete()
+    assert listener.heard[4:] == ["4", ".", "6", "."]  # what the first one says at its end is fed to the second
+    assert listener.ends == [None]
+
+
+def test_a_step_that_is_not_batched_is_fed_one_by_one_and_so_is_what_comes_behind_it() -> None:
+    plain, behind, watched = Teller(), Batcher(), Batcher()
+    together: list[tuple[int, int]] = []
+    source = Source[str]()
+    steps = lift(Splitter), lift(lambda: plain), lift(lambda: behind), lift(lambda: watched, one_by_one=True)
+    listener = Listener(source.observable.pipe(*steps), lambda _: together.append((len(plain.fed), len(watched.fed))))
+    source.push("a+b+c")
+    assert behind.batches == watched.batches == [["a"], ["b"], ["c"]]
+    assert together == [(1, 1), (2, 2), (3, 3)]
+    assert listener.heard == ["a", "b", "c"]
+
+
+def test_large_batches_are_cut_so_that_little_is_alive_at_a_time() -> None:
+    step = Batcher()
+    source = Source[str]()
+    listener = Listener(source.observable.pipe(lift(Splitter), lift(lambda: step)))
+    letters = ["a"] * 1000
+    source.push("+".join(letters))
+    assert listener.heard == letters
+    assert max(map(len, step.batches)) <= 64 < len(letters) == sum(map(len, step.batches))
+
+
+@pytest.mark.parametrize("raising", [0, 1, 2])
+def test_what_came_before_an_error_in_a_batch_is_handed_on_before_it(raising: int) -> None:
+    steps = [Batcher("x" if number == raising else "") for number in range(3)]
+    source = Source[str]()
+    pipeline = (lift(Splitter), *(lift(partial(next, repeat(step))) for step in steps))
+    pushed = Listener(source.observable.pipe(*pipeline))
+    source.push("a+b", "c+x+d", "e")
+    assert (pushed.heard, source.disposed) == (["a", "b", "c"], 1)
+    assert [step.fed[-1] for step in steps] == ["d"] * raising + ["x"] + ["c"] * (2 - raising)
+    sent = Listener(at_once(["a+b", "c+x+d", "e"], None).pipe(*pipeline))
+    assert sent.heard[:3] == ["a", "b", "c"]
+    for listener in (pushed, sent):
+        assert [type(end) for end in listener.ends] == [KeyError if raising < 2 else ValueError]  # a Mender is behind
+    assert "e" not in [letter for step in steps for letter in step.fed]
+
+
+def test_an_error_that_a_step_behind_it_turns_into_an_end_is_one() -> None:
+    class Raiser(Batcher):
+        def feed_all(self, items: Sequence[str], outputs: list[str], /) -> None:
+            raise Trouble("in a batch")
+
+    source = Source[str]()
+    listener = Listener(source.observable.pipe(lift(Splitter), lift(Raiser), lift(Batcher)))
+    source.push("a+b")
+    assert (listener.heard, listener.ends, source.disposed) == (["!", "."], [None], 1)
+
+
+def test_a_subscriber_may_leave_or_raise_in_the_middle_of_a_batch() -> None:
+    source = Source[str]()
+    leaving = Listener[str](act=lambda letter: leaving.leave() if letter == "b" else None)
+    leaving.join(source.observable.pipe(lift(Splitter), lift(Batcher), lift(Batcher)))
+    source.push("a+b+c", "d")
+    assert (leaving.heard, leaving.ends, source.disposed) == (["a", "b"], [], 1)
+
+    def act(letter: str) -> None:
+        if letter == "b":
+            raise ValueError("I do not like b")
+
+    source = Source[str]()
+    raising = Listener(source.observable.pipe(lift(Splitter), lift(Batcher), lift(Batcher)), act)
+    with pytest.raises(ValueError, match="I do not like b") as raised:
+        source.push("a+b+c")
+    source.fail(raised.value)  # as a source does that takes it for its own
+    assert raising.heard == ["a", "b"]
+    assert raising.ends in ([raised.value], [])  # but never a better error, or an end
+
+
+def test_a_batched_step_defines_either_method_and_has_both() -> None:
+    class Doubling(Batched[str, str]):
+        def feed(self, item: str, /) -> Sequence[str]:
+            return (item, item)
+
+    class Tripling(Batched[str, str]):
+        def feed_all(self, items: Sequence[str], outputs: list[str], /) -> None:
+            outputs += [item for item in items for _ in range(3)]
+
+    outputs: list[str] = []
+    Doubling().feed_all(["a", "b"], outputs)
+    assert outputs == ["a", "a", "b", "b"]
+    assert Tripling().feed("c") == ("c", "c", "c")
 
 
 # lift_settling

@@ -575,7 +575,7 @@ class Client:
                 of_stream,
                 lift(lambda: SequenceChecker(judge)),
                 lift_settling(lambda: LifecycleGuard(judge), options.linger, options.scheduler),
-                lift(accumulator),
+                lift(accumulator, one_by_one=options.into is not None),
             )
             if cursor is not None and rebuild:
                 checked = checked.pipe(lift(partial(Behind, cursor, judge)))

@@ -22,7 +22,19 @@ class _Tolerance:
     """Marks a field that keeps what it cannot read instead of failing."""
 
     def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> core_schema.CoreSchema:
-        return core_schema.union_schema([_exact(handler(source)), core_schema.any_schema()], mode="left_to_right")
+        schema = handler(source)
+        if _is_json(schema):  # whatever comes stays as it came
+            return core_schema.any_schema()
+        return core_schema.union_schema([_exact(schema), core_schema.any_schema()], mode="left_to_right")
+
+
+def _is_json(schema: Any) -> bool:
+    """Whether a value of JSON that fits a schema is not changed by it."""
+    inner = [schema[name] for name in ("schema", "items_schema", "keys_schema", "values_schema") if name in schema]
+    return schema["type"] in _JSON and all(map(_is_json, [*inner, *schema.get("choices", ())]))
+
+
+_JSON = {"any", "bool", "dict", "float", "int", "list", "literal", "none", "nullable", "str", "union"}
 
 
 def _exact(schema: Any) -> Any:

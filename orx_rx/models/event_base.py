@@ -66,6 +66,17 @@ class Event(Model, frozen=True):
         grown: Self = copy
         return grown
 
+    def grow(self, growth: Growth, end: int) -> Self:
+        """Let this event know what its delta was added to; only for who made it, before anybody else has it.
+
+        Args:
+            growth: What the delta was added to.
+            end: Its length after the delta was added.
+        """
+        _set_growth(self, growth)
+        _set_end(self, end)
+        return self
+
     def __copy__(self) -> Self:
         """Copy with the snapshot, which is shared: it only grows."""
         return self._with_growth_of(super().__copy__())
@@ -109,6 +120,8 @@ class _Blank(Event, frozen=True):
 
 
 _new = object.__new__
+_set_growth = Event.__dict__["_growth"].__set__  # the slots, past the freezing
+_set_end = Event.__dict__["_end"].__set__
 
 
 class DeltaEvent(Event, frozen=True):

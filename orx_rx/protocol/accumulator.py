@@ -25,6 +25,7 @@ from orx_rx.models.text_events import ResponseOutputTextAnnotationAddedEvent
 from orx_rx.protocol.channels import CHANNELS, DELTA_CHANNELS, DONE_CHANNELS, ByClass, Channel, part_channel
 from orx_rx.protocol.cursor import REPEATABLE, Cursor
 from orx_rx.protocol.holding import Grown, Held, contents, fill, item_named, names_of, overlay, said_of
+from orx_rx.protocol.steps import Batched
 from orx_rx.protocol.structured import Ending, OutputFormat, ResponseReader, TextReader
 from orx_rx.protocol.violations import Judge
 
@@ -39,7 +40,7 @@ _DELTAS: ByClass[Channel] = ByClass(DELTA_CHANNELS)
 _DONES: ByClass[Channel] = ByClass(DONE_CHANNELS)
 
 
-class Accumulator:
+class Accumulator(Batched[Event, Event]):
     """Accumulates a response; useful with and without Rx.
 
     Args:
@@ -75,7 +76,7 @@ class Accumulator:
         self._loose: dict[str, Grown] = {}  # sound and transcript, which belong to no item
         self._last_channel: Channel | None = None
         self._last_place: object = None
-        self._last: tuple[Held | None, Grown] | None = None
+        self._open: tuple[Held | None, Grown] = (None, _NOTHING)  # what the last delta added to
 
     def restore(self, cursor: Cursor) -> None:
         """Go on from the snapshot of a cursor; without one, only the place is known."""
@@ -128,31 +129,35 @@ class Accumulator:
         grown = self._loose.get("transcript")
         return cast("str", grown.growth.read(grown.growth.size)) if grown else ""
 
-    def feed(self, event: Event) -> Sequence[Event]:
-        """Add one event, and return it knowing its snapshot.
+    def feed_all(self, events: Sequence[Event], knowing: list[Event], /) -> None:
+        """Add events, each of which comes out knowing its snapshot.
 
         Raises:
-            LifecycleViolation: What it says differs from what was streamed, and the profile does not let that pass.
+            LifecycleViolation: What one says differs from what was streamed, and the profile does not let that pass.
         """
-        number = event.sequence_number
-        if number is not None:
-            self.last_sequence_number = number
-            self._numbered = event
-            self._ahead = False
-        elif not isinstance(event, REPEATABLE):
-            self._ahead = True
-        channel = _DELTAS[type(event)]
-        if channel is not None:
-            return (self._grow(event, channel),)
-        take = self._TAKERS[type(event)]
-        if take is None:
-            return (self._progress(event),)
-        self._last = None
-        try:
-            return (take(self, event),)
-        except OrxError as error:
-            error.snapshot = self.response
-            raise
+        know = _grow if self.owns else _growing
+        for event in events:
+            fields = event.__dict__
+            number = fields["sequence_number"]
+            if number is not None:
+                self.last_sequence_number = number
+                self._numbered = event
+                self._ahead = False
+            elif not isinstance(event, REPEATABLE):
+                self._ahead = True
+            channel = _DELTAS[type(event)]
+            if channel is None:
+                knowing.append(self._other(event))
+                continue
+            if channel is not self._last_channel or channel.where(fields) != self._last_place:
+                self._open = self._find(event, channel)
+                self._last_channel, self._last_place = channel, channel.where(fields)
+            held, grown = self._open
+            if held is not None:
+                held.snapshot = None
+            if channel is _TEXT and (logprobs := fields["logprobs"]) and isinstance(logprobs, list):
+                grown.logprobs += logprobs  # pyright: ignore[reportUnknownMemberType]
+            knowing.append(know(event, grown.growth, grown.growth.append(fields["delta"])))
 
     def end(self) -> Sequence[Event]:
         """Do nothing: whether the response is whole is not decided here."""
@@ -165,22 +170,6 @@ class Accumulator:
         self._judge.throw(error)
 
     # deltas
-
-    def _grow(self, event: Any, channel: Channel) -> Event:
-        where = channel.where
-        place = where(event)
-        last = self._last
-        if last is None or channel is not self._last_channel or place != self._last_place:
-            last = self._last = self._find(event, channel)
-            self._last_channel, self._last_place = channel, place
-        held, grown = last
-        if held is not None:
-            held.snapshot = None
-        if channel is _TEXT and event.logprobs and isinstance(event.logprobs, list):
-            grown.logprobs += event.logprobs  # pyright: ignore[reportUnknownMemberType]
-        growth = grown.growth
-        grew: Event = _growing(event, growth, growth.append(event.delta))
-        return grew
 
     def _find(self, event: Any, channel: Channel) -> tuple[Held | None, Grown]:
         self._begin()
@@ -208,6 +197,17 @@ class Accumulator:
             self._began = self._late = True
 
     # other events
+
+    def _other(self, event: Event) -> Event:
+        take = self._TAKERS[type(event)]
+        if take is None:
+            return self._progress(event)
+        self._last_channel = None  # what it says may replace what grows
+        try:
+            return take(self, event)
+        except OrxError as error:
+            error.snapshot = self.response
+            raise
 
     def _progress(self, event: Event) -> Event:
         if isinstance(event, ItemEvent):
@@ -456,7 +456,7 @@ class Accumulator:
     _TAKERS: ClassVar[ByClass[Callable[[Any, Any], Event]]] = ByClass(_BY_CLASS)
 
 
-_growing = Event.growing  # looked up on an event, a method is searched for among its fields first
+_grow, _growing = Event.grow, Event.growing  # looked up on an event, a method is searched for among its fields first
 
 
 _SEVERITY: Mapping[str, int] = {"completed": 1, "incomplete": 2, "cancelled": 3, "failed": 4}
@@ -476,6 +476,8 @@ _TERMINALS: Mapping[str, type[lifecycle.TerminalEvent]] = {
 }
 
 _TEXT, _COMMAND = (next(row for row in CHANNELS if row.name == name) for name in ("text", "command"))
+
+_NOTHING = Grown(_TEXT)
 
 _OTHER_PARTS: Mapping[str, Channel] = {
     place: next(channel for channel in CHANNELS if channel.place == place) for place in ("content", "summary")

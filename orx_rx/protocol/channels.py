@@ -6,7 +6,7 @@ The guard, the accumulator and the operators that read content look things up he
 from __future__ import annotations
 
 from dataclasses import dataclass
-from operator import attrgetter
+from operator import itemgetter
 from typing import TYPE_CHECKING, Generic, TypeVar
 
 from orx_rx.models import argument_events as argument
@@ -37,7 +37,8 @@ class Channel:
         field: The field that holds the text: of the part, or of the item.
         told: The field of the done event that says the whole, or the empty string where it says nothing.
         compared: Whether what is done can be compared with what was streamed.
-        where: Reads from an event whatever tells its place: equal values in a row mean one more piece of the same.
+        where: Reads from the fields of an event whatever tells its place: equal values in a row mean one more piece of
+            the same.
     """
 
     name: str
@@ -50,7 +51,7 @@ class Channel:
     field: str
     told: str
     compared: bool
-    where: Callable[[Event], object]
+    where: Callable[[Mapping[str, object]], object]
 
 
 def _row(
@@ -64,7 +65,7 @@ def _row(
     told: str = "",
 ) -> Channel:
     fields = [name for name in ("output_index", "item_id", index) if name in events[0].model_fields]
-    where = attrgetter(*fields or ("type",))
+    where = itemgetter(*fields or ("type",))
     compared = place != "output"  # what commands print is streamed on two channels and told in one record
     return Channel(name, *events, frozenset(items.split()), place, index, parts, field or place, told, compared, where)
 

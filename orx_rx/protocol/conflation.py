@@ -25,7 +25,7 @@ def continues(event: object, last: object) -> bool:
     if type(event) is not type(last):
         return False
     channel = _CHANNELS[type(event)]  # type: ignore[index]
-    return channel is not None and channel.where(event) == channel.where(last)  # type: ignore[arg-type]
+    return channel is not None and channel.where(event.__dict__) == channel.where(last.__dict__)
 
 
 def merged(deltas: Sequence[Event]) -> Event:

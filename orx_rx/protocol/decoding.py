@@ -12,6 +12,7 @@ from orx_rx.errors import FrameDecodeError, SchemaViolation
 from orx_rx.models.parse import event_of, json_object, known_event_validator, problems
 from orx_rx.models.required import missing_fields
 from orx_rx.models.stream_events import ResponseErrorEvent, StreamEnd, UnknownEvent
+from orx_rx.protocol.steps import Batched
 from orx_rx.protocol.violations import Claim, Judge
 from orx_rx.wire import Frame
 
@@ -24,7 +25,7 @@ _DONE = b"[DONE]"
 _TYPE = re.compile(rb'"type"\s*:\s*"((?:response\.|error)[a-z_.]*)"')
 
 
-class Decoder:
+class Decoder(Batched[Frame, "Event"]):
     """Decodes frames.
 
     The sentinel `[DONE]` is framing and never an event. An unfinished last frame is taken if it is whole JSON and the
@@ -35,6 +36,7 @@ class Decoder:
     """
 
     takes = Frame
+    completes = "new"
 
     def __init__(self, judge: Judge | None = None) -> None:
         self._judge = judge or Judge()
@@ -44,22 +46,28 @@ class Decoder:
         self._done = False
         self._unfinished: Frame | None = None
 
-    def feed(self, frame: Frame) -> Sequence[Event]:
-        """Decode one frame.
+    def feed_all(self, frames: Sequence[Frame], events: list[Event], /) -> None:
+        """Decode frames.
 
         Raises:
             FrameDecodeError: The data is not JSON in UTF-8.
             SchemaViolation: The data is not an event, or has the wrong shape.
         """
-        if not frame.complete:
-            return self._last(frame)
         validate = self._validate
-        try:
-            event = validate(frame.data)
-        except ValidationError as error:
-            return self._bent(frame, error)
-        name = frame.event
-        return (event,) if (not name or name == event.type) and not self._examines else self._checked(frame, event)
+        for frame in frames:
+            if not frame.complete:
+                events += self._last(frame)
+                continue
+            try:
+                event = validate(frame.data)
+            except ValidationError as error:
+                events += self._bent(frame, error)
+                continue
+            name = frame.event
+            if self._examines or (name and name != event.type):
+                events += self._checked(frame, event)
+            else:
+                events.append(event)
 
     def end(self) -> Sequence[Event]:
         """Tell what is known about the end of the stream, if there is something to tell."""

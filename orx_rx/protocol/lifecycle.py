@@ -19,6 +19,7 @@ from orx_rx.protocol.channels import CHANNELS
 from orx_rx.protocol.cursor import REPEATABLE, Cursor
 from orx_rx.protocol.routes import ROUTES, Route
 from orx_rx.protocol.states import TABLE, Action, Broken, State
+from orx_rx.protocol.steps import Batched, Settling
 from orx_rx.protocol.violations import Claim, Judge
 
 if TYPE_CHECKING:
@@ -49,7 +50,7 @@ class _Item:
         self.parts: dict[tuple[str, int], _Part] = {}
 
 
-class LifecycleGuard:
+class LifecycleGuard(Batched[Event, Event], Settling):
     """Holds a stream to the lifecycle, and ends it with one terminal or one error.
 
     A stream that begins in the middle, as a resumed one does, is reported once; items and parts that were opened before
@@ -63,9 +64,9 @@ class LifecycleGuard:
     """
 
     takes = Event
+    completes = "same"
 
     def __init__(self, judge: Judge | None = None) -> None:
-        self.settling: bool = False
         self._judge = judge or Judge()
         self._state = State.ABSENT
         self._items: dict[int, _Item] = {}
@@ -75,7 +76,6 @@ class LifecycleGuard:
         self._response_id = ""
         self._id_rotates = False
         self._resumable = False
-        self._last_number: int | None = None
         self._numbered: Event | None = None  # the last event with a number
         self._ahead = False  # what came last had no number, so that resuming would bring it again
         self._error: ResponseErrorEvent | None = None
@@ -83,35 +83,32 @@ class LifecycleGuard:
         self._last_route: Route | None = None
         self._last_place: object = None
 
-    def feed(self, event: Event) -> Sequence[Event]:
-        """Check one event.
+    def feed_all(self, events: Sequence[Event], passing: list[Event], /) -> None:
+        """Check events.
 
         Raises:
-            LifecycleViolation: The profile does not let it pass.
+            LifecycleViolation: The profile does not let one pass.
         """
-        what = ROUTES[type(event)]
-        if what is not None:
-            where = what.where
-            place = None if where is None else where(event)
+        for event in events:
+            what = ROUTES[type(event)]
+            if what is None:
+                if isinstance(event, StreamEnd):
+                    self._stream_end = event
+                    continue
             # one more delta at the place of the last event changes no state
-            if what is not self._last_route or place is None or place != self._last_place:
+            elif what is not self._last_route or what.where(event.__dict__) != self._last_place:
                 if not self._respond(event, what.action):
-                    return ()
+                    continue
                 if what.item_action is not None:
                     self._use_item(event, what)
-                self._last_route, self._last_place = what, place
-        elif isinstance(event, StreamEnd):
-            self._stream_end = event
-            return ()
-        self._events += 1
-        number = event.sequence_number
-        if number is not None:
-            self._last_number = number
-            self._numbered = event
-            self._ahead = False
-        elif not isinstance(event, REPEATABLE):
-            self._ahead = True
-        return (event,)
+                self._last_route, self._last_place = what, what.where(event.__dict__)
+            self._events += 1
+            if event.sequence_number is not None:
+                self._numbered = event
+                self._ahead = False
+            elif not isinstance(event, REPEATABLE):
+                self._ahead = True
+            passing.append(event)
 
     def end(self) -> Sequence[Event]:
         """Take the end of the connection.
@@ -186,7 +183,7 @@ class LifecycleGuard:
         self._state = step
         if before is State.ENDED:
             return False
-        self.settling = step in (State.FAILING, State.ENDED)
+        self.settle(step in (State.FAILING, State.ENDED))
         if isinstance(event, lifecycle.ResponseEvent):
             self._take_response(event, before)
         elif isinstance(event, ResponseErrorEvent):
@@ -347,16 +344,16 @@ class LifecycleGuard:
         if not self._events:
             return "no event at all"
         done = sum(held.state is State.DONE for held in self._items.values())
-        number = "without a number" if self._last_number is None else f"number {self._last_number}"
+        last = self._numbered
+        number = "without a number" if last is None else f"number {last.sequence_number}"
         events = "1 event" if self._events == 1 else f"{self._events} events, the last one"
         return f"{events} {number}, with {done} of {len(self._items)} items done"
 
     def _cursor(self) -> Cursor | None:
-        if not self._response_id or self._last_number is None or self._ahead:
+        last = self._numbered
+        if not self._response_id or last is None or last.sequence_number is None or self._ahead or last.is_renumbered:
             return None
-        if self._numbered is not None and self._numbered.is_renumbered:
-            return None
-        return Cursor(self._response_id, self._last_number)
+        return Cursor(self._response_id, last.sequence_number)
 
     def _interrupted(self, message: str) -> StreamInterrupted:
         cursor = self._cursor()

@@ -14,6 +14,7 @@ from orx_rx.models.parse import problems
 from orx_rx.models.response import Response
 from orx_rx.protocol.channels import DELTA_CHANNELS, ByClass, Channel
 from orx_rx.protocol.holding import names_of
+from orx_rx.protocol.steps import Batched
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
     from orx_rx.models.item_base import Item
 
 
-class PieceReader:
+class PieceReader(Batched[Event, str]):
     """Reads the deltas of some channels.
 
     Args:
@@ -37,17 +38,19 @@ class PieceReader:
         self._separator = separator
         self._place: object = None
 
-    def feed(self, event: Event) -> Sequence[str]:
-        """Read one event."""
-        channel = self._channels[type(event)]
-        if channel is None or not isinstance(event, DeltaEvent):
-            return ()
-        if not self._separator:
-            return (event.delta,)
-        place = (channel.place, event.output_index, getattr(event, channel.index))  # type: ignore[attr-defined]
-        first = self._place is None or place == self._place
-        self._place = place
-        return (event.delta,) if first else (self._separator, event.delta)
+    def feed_all(self, events: Sequence[Event], pieces: list[str], /) -> None:
+        """Read events."""
+        for event in events:
+            channel = self._channels[type(event)]
+            if channel is None or not isinstance(event, DeltaEvent):
+                continue
+            if self._separator:
+                fields = event.__dict__
+                place = (channel.place, fields["output_index"], fields[channel.index])
+                if self._place is not None and place != self._place:
+                    pieces.append(self._separator)
+                self._place = place
+            pieces.append(event.delta)
 
     def end(self) -> Sequence[str]:
         """Do nothing: what was read was handed on."""

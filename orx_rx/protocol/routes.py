@@ -15,9 +15,13 @@ from orx_rx.protocol.channels import DELTA_CHANNELS, DONE_CHANNELS, ByClass, Cha
 from orx_rx.protocol.states import Action
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
     from orx_rx.models.event_base import Event
+
+
+def _apart(_: Mapping[str, object]) -> object:
+    return object()
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +37,7 @@ class Route:
         place: The field of the item that their part lives in.
         index: The field of the event that says which part.
         parts: The types of the parts that they fit, the usual one first; empty for any.
-        where: Reads the place of a delta; None for other events.
+        where: Reads the place of a delta from its fields; every other event has a place of its own.
     """
 
     action: Action
@@ -44,7 +48,7 @@ class Route:
     place: str = ""
     index: str = ""
     parts: tuple[str, ...] = ()
-    where: Callable[[Event], object] | None = None
+    where: Callable[[Mapping[str, object]], object] = _apart
 
 
 _MACHINES = {"content": "part", "summary": "part", "commands": "command"}
@@ -94,7 +98,7 @@ def route(event: type[Event]) -> Route | None:
             if not channel.items:
                 return Route(Action.CONTENT)
             machine = _MACHINES.get(channel.place, "field")
-            where = channel.where if action is Action.USE else None
+            where = channel.where if action is Action.USE else _apart
             place = (channel.place, channel.index, channel.parts)
             return Route(Action.CONTENT, Action.USE, channel.items, machine, action, *place, where)
     if issubclass(event, KeepaliveEvent | UnknownEvent | StreamEnd):

@@ -6,13 +6,14 @@ from typing import TYPE_CHECKING
 
 from orx_rx.models.event_base import Event
 from orx_rx.models.stream_events import ResponseErrorEvent, StreamEnd
+from orx_rx.protocol.steps import Batched
 from orx_rx.protocol.violations import Judge
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
 
-class SequenceChecker:
+class SequenceChecker(Batched[Event, Event]):
     """Checks the sequence numbers of a stream; every event counts, keepalives and unknown ones too.
 
     A stream may begin at any number, as a resumed one does. Missing numbers are reported once, and never of an error:
@@ -24,29 +25,32 @@ class SequenceChecker:
     """
 
     takes = Event
+    completes = "same"
 
     def __init__(self, judge: Judge | None = None) -> None:
         self._judge = judge or Judge()
-        self._last = -1
+        self._last: int = -1
         self._last_event: Event | None = None
         self._unnumbered = 0  # events without a number since the last one that had one
         self._told = False
 
-    def feed(self, event: Event) -> Sequence[Event]:
-        """Check one event.
+    def feed_all(self, events: Sequence[Event], passing: list[Event], /) -> None:
+        """Check events.
 
         Raises:
-            SequenceViolation: The profile does not let its number pass.
+            SequenceViolation: The profile does not let a number pass.
         """
-        number = event.sequence_number
-        if number is None:
-            return self._missing(event)
-        if number == self._last + 1 or self._last_event is None:
-            self._last = number
-            self._last_event = event
-            self._unnumbered = 0
-            return (event,)
-        return self._jump(event, number)
+        for event in events:
+            number = event.sequence_number
+            if number is None:
+                passing += self._missing(event)
+            elif number == self._last + 1 or self._last_event is None:
+                self._last = number
+                self._last_event = event
+                self._unnumbered = 0
+                passing.append(event)
+            else:
+                passing += self._jump(event, number)
 
     def end(self) -> Sequence[Event]:
         """Do nothing: a stream may end at any number."""
