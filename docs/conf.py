@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import re
 import sys
 from importlib.metadata import version as version_of
 from pathlib import Path
@@ -79,9 +80,11 @@ def read_docstring(app, kind, name, thing, options, lines) -> None:
 
 
 def read_signature(app, kind, name, thing, options, signature, returns):
-    """Leave out the arguments of models: nobody makes one by hand, and their fields follow."""
+    """Leave out the arguments of models, which nobody makes by hand and whose fields follow, and private arguments."""
     if inspect.isclass(thing) and issubclass(thing, Model):
         return "", None
+    if signature and ", _" in signature:
+        return re.sub(r", _.*\)$", ")", signature), returns
     return None
 
 

@@ -25,7 +25,9 @@ CHAPTERS: Sequence[tuple[str, str, tuple[str, ...]]] = (
     ("client", "Client", ("orx_rx.http",)),
     ("reading", "Out of Rx, and into it", ("orx_rx.aio", "orx_rx.bridges", "orx_rx.inbox")),
     ("errors", "Errors", ("orx_rx.errors",)),
-    ("rules", "Rules, violations, cursors, steps", ("orx_rx.protocol", "orx_rx.reporting")),
+    ("tools", "Tools", ("orx_rx.tools", "orx_rx.protocol.calls")),
+    ("cassettes", "Cassettes", ("orx_rx.cassettes", "orx_rx.protocol.cassette")),
+    ("rules", "Rules, violations, cursors", ("orx_rx.protocol", "orx_rx.reporting")),
     ("lift", "Operators of your own", ("orx_rx.step",)),
     ("wire", "Frames", ("orx_rx.wire",)),
 )
@@ -114,9 +116,17 @@ def _reference_pages() -> dict[str, str]:
         "Reference",
         "Made from the docstrings. Types are those of the annotations. The operators have [pages of their own]"
         "(../operators/index.md).",
+        "| page | what is there |\n|---|---|\n" + "\n".join(f"| {row} |" for row in _contents(found)),
         _toctree(found),
     )
     return {"reference/index.md": index} | {f"reference/{slug}.md": page for slug, page in found.items()}
+
+
+def _contents(found: Mapping[str, str]) -> Iterator[str]:
+    for slug, page in found.items():
+        title = page.partition("\n")[0].removeprefix("# ")
+        said = {"protocol": summary(protocol), "models": summary(models), "simulator": summary(simulator)}.get(slug)
+        yield f"[{title}]({slug}.md) | {said or ', '.join(f'`{name}`' for name in chapters()[slug])}"
 
 
 def _entry(path: str) -> str:
