@@ -127,21 +127,44 @@ def test_a_recording_replays_as_the_stream_that_it_is_of(
     assert (replayed.code, replayed.out, replayed.err) == (4, streamed.out, streamed.err)
 
 
-def test_a_stream_that_breaks_off_is_interrupted_and_tells_where(
+def test_a_stream_that_breaks_off_is_interrupted_and_has_no_cursor_in_the_foreground(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     with Simulator.in_thread(faults=[Fault("cut", after_events=6)]) as broken:
         outcome = Outcome(capsys, ("stream", "hi", "--model", "story", "--base-url", broken.base_url))
-    cursor, complaint = outcome.err.splitlines()
+    (complaint,) = outcome.err.splitlines()
     assert outcome.code == 5
-    assert set(json.loads(cursor)) == {"response_id", "sequence_number"}
     assert complaint.startswith("orx-rx: expected ")
 
 
-def test_a_background_stream_that_breaks_off_goes_on(capsys: pytest.CaptureFixture[str]) -> None:
+@pytest.mark.parametrize("given", ["argument", "stdin"])
+def test_a_background_stream_that_was_given_up_goes_on_behind_its_cursor(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, given: str
+) -> None:
+    gone = [Fault("cut", connection=0, after_events=20), *(Fault("not_found", request=number) for number in (1, 2))]
+    with Simulator.in_thread(faults=gone) as broken:
+        at = ("--base-url", broken.base_url)
+        whole = Outcome(capsys, ("stream", "hi", "--background", "--model", "story", *at))
+        cursor, *told = whole.err.splitlines()
+        stdin(monkeypatch, whole.err.encode())
+        rest = Outcome(capsys, ("stream", "--resume", cursor if given == "argument" else "-", *at))
+    assert whole.code == 5
+    assert told[0] == "tried again: resume, poll"
+    assert (rest.code, rest.err) == (0, "tokens: 1 in, 88 out\n")
+    assert (whole.out.removesuffix("\n") + rest.out).endswith("It was. 🌊\n")
+    assert broken.requests[-1].query["starting_after"] == str(json.loads(cursor)["sequence_number"])
+
+
+def test_a_background_stream_that_breaks_off_goes_on_in_another_cassette(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
     with Simulator.in_thread(faults=[Fault("cut", connection=0, after_events=6)]) as broken:
-        outcome = Outcome(capsys, ("stream", "hi", "--background", "--model", "story", "--base-url", broken.base_url))
+        asked = ("--background", "--model", "story", "--base-url", broken.base_url)
+        outcome = Outcome(capsys, ("stream", "hi", "--save", str(tmp_path / "tape.jsonl"), *asked))
     assert outcome.code == 0
+    assert "tried again: resume\n" in outcome.err
+    assert "tape.jsonl, " in outcome.err
+    assert "tape-2.jsonl\n" in outcome.err
     assert outcome.out.endswith("It was. 🌊\n")
 
 
@@ -250,7 +273,7 @@ def test_draw_writes_a_line_for_each_lane_in_any_encoding(
     assert main(("draw", str(STORY), "--width", "80")) == 0
     lines = data.getvalue().decode(encoding).splitlines()
     assert lines[0].startswith("response ")
-    assert lines[2].startswith("output[0].content[0] ")
+    assert lines[2].startswith("  content[0] output_text ")
     assert max(map(len, lines[:4])) <= 80
 
 
@@ -279,10 +302,17 @@ _FILES: Mapping[str, bytes] = {
 
 BAD = [
     # the command, the exit code, what is said
-    ("nope", 2, "expected a command (stream, check, record, replay, simulate, draw), got 'nope'"),
-    ("stream hi", 2, "expected --model, got none"),
+    ("nope", 2, "expected a command (stream, record, replay, check, draw, simulate), got 'nope'"),
+    ("stream hi", 2, "expected --model or ORX_MODEL, got none"),
     ("stream hi --model m --nope", 2, "expected an option of the command, got '--nope'"),
-    ("stream hi --model m --profile lax", 2, "lax"),
+    ("stream hi there --model m", 2, "expected no further argument, got 'there'"),
+    ("stream hi --model", 2, "expected a value of --model, got none"),
+    ("stream hi --model m --profile lax", 2, "expected default or strict for --profile, got 'lax'"),
+    ("stream hi --model m --max-output-tokens x", 2, "expected a whole number for --max-output-tokens, got 'x'"),
+    ("stream hi --resume {}", 2, "expected --resume without a prompt, got both"),
+    ("stream --resume {} --background", 2, "expected --resume without --background, got both"),
+    ("stream --resume {}", 2, "expected response_id as text and sequence_number as a whole number, got other values"),
+    ("stream --resume -", 2, "expected a cursor as JSON, got something else"),
     ("stream hi --model m --raw --json", 2, "expected --raw alone, got --json too"),
     ("stream hi --model m --base-url nowhere", 2, "expected"),
     ("stream hi --model m --base-url http://127.0.0.1:9/v1", 1, "expected an answer, got"),
@@ -292,7 +322,9 @@ BAD = [
     ("stream --nope --model m", 2, "expected an option of the command, got '--nope'"),
     ("check - --nope", 2, "expected an option of the command, got '--nope'"),
     ("check -", 2, "got an empty file"),
-    ("check none", 2, "No such file or directory"),
+    ("check none", 2, "expected a file to use, got: No such file or directory (none)"),
+    ("check .", 2, "expected a file to use, got: "),
+    ("check ftp://there/v1", 2, "expected a file, or a base URL with http or https, got 'ftp://there/v1'"),
     ("check empty", 2, "expected an event stream or a cassette, got an empty file"),
     ("check binary", 2, "expected an event stream or a cassette, got 5120 bytes of something else"),
     ("check lines.jsonl", 2, "expected an event stream or a cassette, got JSON without 'data:' in front of it"),

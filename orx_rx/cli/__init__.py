@@ -23,6 +23,9 @@ def main(tokens: Sequence[str] | None = None) -> int:
         if find_spec(needed) is None:
             print(f"orx-rx: expected the extra 'cli', got no {needed}: pip install 'orx-rx[cli]'", file=sys.stderr)
             return 2
-    from orx_rx.cli.app import run
+    try:
+        from orx_rx.cli.app import run
 
-    return run(sys.argv[1:] if tokens is None else tokens)
+        return run(sys.argv[1:] if tokens is None else tokens)
+    except KeyboardInterrupt:  # before there was anything to end
+        return 130

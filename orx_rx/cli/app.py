@@ -3,10 +3,16 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from cyclopts import App, CycloptsError, Parameter
-from cyclopts.exceptions import MissingArgumentError, UnknownCommandError, UnknownOptionError
+from cyclopts.exceptions import (
+    CoercionError,
+    MissingArgumentError,
+    UnknownCommandError,
+    UnknownOptionError,
+    UnusedCliTokensError,
+)
 
 from orx_rx.cli.check import check
 from orx_rx.cli.draw import draw
@@ -18,7 +24,25 @@ from orx_rx.cli.simulate import simulate
 from orx_rx.cli.stream import stream
 from orx_rx.exchange import library_version
 
-COMMANDS: Sequence[Callable[..., int]] = (stream, check, record, replay, simulate, draw)
+COMMANDS: Mapping[Callable[..., int], str] = {
+    stream: "[PROMPT]",
+    record: "PROMPT FILE",
+    replay: "FILE",
+    check: "TARGET",
+    draw: "FILE...",
+    simulate: "",
+}
+"""The commands, in the order of their help, and what each takes besides options."""
+
+_HELP = """The event stream of the OpenAI Responses API, and of every server that speaks it.
+
+The key comes from `ORX_API_KEY` or `OPENAI_API_KEY`, the base URL from `--base-url`, `ORX_BASE_URL` or
+`OPENAI_BASE_URL`, the model from `--model` or `ORX_MODEL`. `orx-rx COMMAND --help` has the options of a command.
+
+To try it without a key, let `orx-rx simulate` run in another terminal, and then
+
+`orx-rx stream "Tell me one" --model story --base-url http://127.0.0.1:8080/v1`
+"""
 
 
 def run(tokens: Sequence[str]) -> int:
@@ -41,6 +65,7 @@ def run(tokens: Sequence[str]) -> int:
         let_go()
         return CLOSED
     except KeyboardInterrupt:
+        let_go()
         return CTRL_C
     except EXPECTED_ERRORS as error:
         complain(line_of(error))
@@ -51,15 +76,22 @@ def run(tokens: Sequence[str]) -> int:
 def _app() -> App:
     app = App(
         name=PROGRAM,
-        help="The event stream of the OpenAI Responses API, and of every server that speaks it.",
+        help=_HELP,
+        usage=f"Usage: {PROGRAM} COMMAND [OPTIONS]",
         version=library_version(),
-        default_parameter=Parameter(negative=()),
+        default_parameter=Parameter(negative=(), show_default=_shown),
         suppress_keyboard_interrupt=False,
         help_format="markdown",
     )
-    for command in COMMANDS:
-        app.command(command)
+    for number, (command, takes) in enumerate(COMMANDS.items()):
+        words = (PROGRAM, command.__name__, *takes.split(), "[OPTIONS]")
+        app.command(command, usage=f"Usage: {' '.join(words)}", sort_key=number)
     return app
+
+
+def _shown(default: object) -> str | None:
+    """Leave out of the help what a reader expects anyway."""
+    return None if default is None or default is False else f"{default}"
 
 
 def _usage(error: CycloptsError) -> str:
@@ -69,6 +101,16 @@ def _usage(error: CycloptsError) -> str:
         return f"expected a command ({names}), got {(error.unused_tokens or ['none'])[0]!r}"
     if isinstance(error, UnknownOptionError):
         return f"expected an option of the command, got {error.token.keyword or error.token.value!r}: see --help"
+    if isinstance(error, UnusedCliTokensError):
+        return f"expected no further argument, got {(error.unused_tokens or ['one'])[0]!r}: see --help"
     if isinstance(error, MissingArgumentError) and error.argument is not None:
-        return f"expected {error.argument.name}, got none: see --help"
+        what = f"a value of {error.keyword}" if error.keyword else error.argument.name
+        return f"expected {what}, got none: see --help"
+    if isinstance(error, CoercionError) and error.argument is not None and error.token is not None:
+        choices = error.argument.get_choices()
+        kind = " or ".join(choices) if choices else _KINDS.get(error.target_type, "another value")
+        return f"expected {kind} for {error.token.keyword or error.argument.name}, got {error.token.value!r}"
     return f"expected a command as --help shows it, got: {error}"
+
+
+_KINDS: Mapping[type | None, str] = {int: "a whole number", float: "a number"}

@@ -10,7 +10,7 @@ from typing import Annotated, Any
 
 from cyclopts import Parameter
 from rich.console import Console
-from rich.table import Table
+from rich.table import Column, Table
 from rich.text import Text
 
 from orx_rx.aio import iterate
@@ -53,6 +53,8 @@ def check(
         prompt: What to ask.
     """
     is_url = target.startswith(("http://", "https://"))
+    if not is_url and "://" in target:
+        raise UsageError(f"expected a file, or a base URL with http or https, got {target!r}")
     if active and not is_url:
         raise UsageError(f"expected the base URL of a server with --active, got {target!r}")
     if is_url and not model:
@@ -92,15 +94,18 @@ async def _ask(base_url: str, model: str, prompt: str) -> Report:
 
 async def _ask_all(base_url: str, model: str, *, json: bool) -> int:
     results: list[CheckResult] = []
-    async with Client(base_url=base_url) as client:
-        async for result in check_server(client, model=model):
-            results.append(result)
-            progress(f"{len(results)} of {len(CHECKS)} checks: {result.name}")
-            if json:  # as soon as it is there
-                write_text(jsonlib.dumps(result.to_json(), ensure_ascii=False) + "\n")
-    progress()
+    try:
+        async with Client(base_url=base_url) as client:
+            async for result in check_server(client, model=model):
+                results.append(result)
+                if json:  # as soon as it is there
+                    write_text(jsonlib.dumps(result.to_json(), ensure_ascii=False) + "\n")
+                else:
+                    progress(f"{len(results)} of {len(CHECKS)} checks: {result.name}")
+    finally:
+        progress()
     if not json:
-        table = Table("", "check", "expected", "got", box=None, pad_edge=False)
+        table = Table("", Column("check", no_wrap=True), "expected", "got", box=None, pad_edge=False)
         for result in results:
             got = f"{result.got}. {result.effect}".removesuffix(". ") if result.effect else result.got
             table.add_row(Text(result.outcome, _STYLES[result.outcome]), result.name, result.expected, Text(got))
@@ -114,17 +119,19 @@ def _print(report: Report) -> None:
     console = _console()
     summary, *_ = report.lines()
     console.print(summary)
+    verdicts = Table.grid(padding=(0, 1))
     for name, error in (("default", report.default_error), ("strict", report.strict_error)):
-        verdict = Text("passes", "green") if error is None else Text(error, "red")
-        console.print(Text.assemble(f"{name:8}", verdict))
+        verdicts.add_row(name, Text("passes", "green") if error is None else Text(error, "red"))
+    console.print(verdicts)
+    findings = Table.grid(padding=(0, 1))  # below each other, since columns would be too narrow in most terminals
+    for found in report.findings:
+        times = f", {found.count} times, first" if found.count > 1 else ""
+        where = Text.assemble((found.rule, "bold"), f"{times} in {found.first}")
+        findings.add_row(Text(found.severity, _STYLES[found.severity]), where)
+        findings.add_row("", Text.assemble(found.message, "\n", (found.effect, "dim")))
     if report.findings:
-        table = Table("", "rule", "times", "where", "what, and what a client suffers", box=None, pad_edge=False)
-        for found in report.findings:
-            what = Text.assemble(found.message, "\n", (found.effect, "dim"))
-            severity = Text(found.severity, _STYLES[found.severity])
-            table.add_row(severity, found.rule, str(found.count), Text(str(found.first)), what)
         console.print()
-        console.print(table)
+        console.print(findings)
 
 
 def _console() -> Console:

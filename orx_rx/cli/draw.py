@@ -24,10 +24,11 @@ def draw(
     """Draw a stream: a lane for the response, one for each item and each part, and a mark for each event.
 
     Args:
-        files: A cassette, or a file of the bytes that a server sent; one for each connection that the stream took.
+        files: A cassette, or a file of the bytes that a server sent, - for stdin; one for each connection that the
+            stream took.
         by: What goes across: time, or the order of the events; by default time where it is known.
         svg: Draw it as SVG into this file instead.
-        width: How many columns to use in the terminal.
+        width: How many columns to use; by default those of the terminal, and 100 elsewhere.
     """
     if not files:
         raise UsageError("expected a file to draw, got none")

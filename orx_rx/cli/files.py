@@ -11,6 +11,7 @@ from cyclopts import Parameter
 
 from orx_rx.cli.outcomes import UsageError
 from orx_rx.protocol.cassette import Cassette, Chunk, parse_cassette
+from orx_rx.protocol.cursor import Cursor
 
 STDIN = "-"
 
@@ -71,6 +72,18 @@ def read_prompt(prompt: str | None) -> str:
     if not asked.strip():
         raise UsageError("expected a prompt, got an empty one")
     return asked
+
+
+def read_cursor(given: str) -> Cursor:
+    """Read a cursor as JSON; `-` is stdin, and whatever else was written to stderr may stand around it.
+
+    Raises:
+        ValueError: It is none.
+    """
+    if given == STDIN:
+        given = sys.stdin.buffer.read().decode(errors="replace")
+        given = next((line for line in reversed(given.splitlines()) if line.startswith('{"response_id"')), given)
+    return Cursor.from_json(given)
 
 
 def _checked(word: str) -> str:

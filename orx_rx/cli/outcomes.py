@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import socket
 from collections.abc import Mapping, Sequence
 
 from orx_rx.errors import CassetteError, ConnectionLost, OrxError, StreamInterrupted
@@ -46,10 +48,22 @@ def code_of(error: Exception) -> int:
 def line_of(error: Exception) -> str:
     """Say an error in one line."""
     if isinstance(error, OSError) and error.strerror:
-        name = f" ({error.filename})" if error.filename else ""
-        return f"expected a file or a port to use, got: {error.strerror}{name}"
+        what, name = _thing_of(error)
+        return f"expected {what}, got: {error.strerror}{name}"
     said, where = str(error), [*getattr(error, "__notes__", ())]
     if isinstance(error, CassetteError):
         line, _, said = said.partition(": ")
         where = [line, *where]
     return f"{said} ({', '.join(where)})" if where else said
+
+
+def _thing_of(error: OSError) -> tuple[str, str]:
+    """Find what the system refused: a file that it names, an address, or to take what is written."""
+    if error.filename:
+        return "a file to use", f" ({error.filename})"
+    if isinstance(error, socket.gaierror) or error.errno in _OF_ADDRESSES:
+        return "an address to listen at", ""
+    return "an output to write to", ""
+
+
+_OF_ADDRESSES = (errno.EADDRINUSE, errno.EADDRNOTAVAIL, errno.EACCES, errno.EPERM)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import sys
 from contextlib import suppress
+from typing import TextIO
 
 PROGRAM = "orx-rx"
 
@@ -44,10 +45,15 @@ def write_text(text: str) -> None:
     write(shown.encode(sys.stdout.encoding or "utf-8", "replace"))
 
 
+def obeys(stream: TextIO) -> bool:
+    """Tell whether a stream is a terminal that obeys control sequences."""
+    return stream.isatty() and os.environ.get("TERM") != "dumb"
+
+
 def note(text: str, *, dim: bool = False, end: str = "\n") -> None:
     """Write to stderr, where a reader of stdout is not disturbed."""
     known = text.translate(_CONTROLS_IN_TEXT)
-    dimmed = f"\x1b[2m{known}\x1b[0m" if dim and sys.stderr.isatty() and known.strip() else known
+    dimmed = f"\x1b[2m{known}\x1b[0m" if dim and obeys(sys.stderr) and known.strip() else known
     encoding = sys.stderr.encoding or "utf-8"
     sys.stderr.write(dimmed.encode(encoding, "replace").decode(encoding) + end)
     sys.stderr.flush()
@@ -55,8 +61,9 @@ def note(text: str, *, dim: bool = False, end: str = "\n") -> None:
 
 def progress(text: str = "") -> None:
     """Write a line to a terminal that the next one replaces; nothing takes it away."""
-    if sys.stderr.isatty():
-        sys.stderr.write(f"\r\x1b[K{text}")
+    if obeys(sys.stderr):
+        columns = os.get_terminal_size(sys.stderr.fileno()).columns or 80
+        sys.stderr.write(f"\r\x1b[K{text.translate(_CONTROLS)[: columns - 1]}")  # what wraps could not be taken away
         sys.stderr.flush()
 
 
@@ -66,6 +73,7 @@ def complain(text: str) -> None:
 
 
 def let_go() -> None:
-    """Forget about stdout, so that the interpreter does not flush it once more and complain."""
-    with suppress(OSError, ValueError, AttributeError):
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    """Forget about what nobody reads, so that the interpreter does not flush it once more, and complain or wait."""
+    for stream in (sys.stdout, sys.stderr):
+        with suppress(OSError, ValueError, AttributeError):
+            os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())

@@ -81,7 +81,7 @@ class Picture:
         length: Where it ends.
         timed: Whether the unit is the second; otherwise it is the event.
         gaps: Where nothing came, from and to.
-        violations: What was wrong, a line each.
+        violations: What was wrong, a line for each rule.
     """
 
     lanes: tuple[Lane, ...]
@@ -132,7 +132,7 @@ class _Sketch:
         self._began = 0.0  # the connection, in seconds since the first one did
         self._time = 0.0
         self._silences: list[tuple[float, float]] = []
-        self._lines: list[str] = []
+        self._violations: dict[str, list[Violation]] = {}
 
     @property
     def _now(self) -> float:
@@ -172,7 +172,7 @@ class _Sketch:
             for place, thing in sorted(self._things.items(), key=lambda named: _numbers(named[0]))
         ]
         gaps = [(begin, end) for begin, end in self._silences if end - begin >= max(LONG, SHARE * length)]
-        return Picture(tuple(lanes), length, self._timed, tuple(gaps if self._timed else ()), tuple(self._lines))
+        return Picture(tuple(lanes), length, self._timed, tuple(gaps if self._timed else ()), self._lines())
 
     def _pass(self, time: float) -> None:
         """Let time pass, in which nothing came."""
@@ -220,7 +220,14 @@ class _Sketch:
     def _violated(self, violation: Violation) -> None:
         place = violation.place if violation.place in self._things else ""
         self._mark(place, "violation", f"{violation.code}: {violation.message}")
-        self._lines.append(str(violation))
+        self._violations.setdefault(violation.code, []).append(violation)
+
+    def _lines(self) -> tuple[str, ...]:
+        """Tell the violations, those of one rule together."""
+        return tuple(
+            f"{code}, {len(found)} times, first{str(found[0]).removeprefix(code)}" if found[1:] else str(found[0])
+            for code, found in self._violations.items()
+        )
 
     def _mark(self, place: str, kind: Kind, text: str, size: int = 0) -> None:
         self._things[place].marks.append(Mark(self._now, kind, text, size))

@@ -5,12 +5,12 @@ from __future__ import annotations
 import asyncio
 from pathlib import Path
 
-from orx_rx.cli.asking import Asking
+from orx_rx.cli.asking import NOTHING_SAID, Asking
 from orx_rx.cli.files import Word, read_prompt
 from orx_rx.cli.stream import ask
 
 
-def record(prompt: Word, file: Path, /, *, asking: Asking) -> int:
+def record(prompt: Word, file: Path, /, *, asking: Asking = NOTHING_SAID) -> int:
     """Ask a model, and write the stream to a cassette, without a secret in it.
 
     Exit codes are those of stream.

@@ -11,7 +11,7 @@ from orx_rx.cli.asking import PROFILES, ProfileName
 from orx_rx.cli.files import Word, read_taped
 from orx_rx.cli.outcomes import UsageError
 from orx_rx.cli.output import write
-from orx_rx.cli.showing import show
+from orx_rx.cli.showing import Screen, show
 from orx_rx.protocol.accumulator import Accumulator
 from orx_rx.protocol.cassette import Cassette
 from orx_rx.simulator.running import run
@@ -75,4 +75,4 @@ async def _shown(tape: Cassette, speed: float | None, profile: ProfileName, *, j
         ops.lifecycle_guard(profile=costs),
         ops.accumulate(into=accumulator, profile=costs),
     )
-    return await show(events, accumulator, "json" if json else "text")
+    return await show(events, accumulator, Screen("json" if json else "text"))

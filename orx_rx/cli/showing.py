@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import asyncio
+import os
+import stat
 import sys
+from contextlib import suppress
 from time import monotonic
 from typing import TYPE_CHECKING, Literal
 
 from orx_rx.aio import iterate
 from orx_rx.cli.meter import Meter
 from orx_rx.cli.outcomes import INTERRUPTED, TERMINALS
-from orx_rx.cli.output import complain, note, progress, write, write_text
+from orx_rx.cli.output import complain, note, obeys, progress, write, write_text
 from orx_rx.errors import OrxError
 from orx_rx.models.lifecycle_events import TerminalEvent
 from orx_rx.models.stream_events import StreamEnd
@@ -33,13 +36,16 @@ Form = Literal["text", "json", "nothing"]
 _OFTEN = 0.1  # seconds between two looks at the pace
 
 
-async def show(events: Observable[Event], accumulator: Accumulator, form: Form = "text") -> int:
+async def show(
+    events: Observable[Event], accumulator: Accumulator, screen: Screen, *, since: Cursor | None = None
+) -> int:
     """Write events as they come.
 
     Args:
         events: The stream; it leads through the accumulator.
         accumulator: Holds the response.
-        form: What to write.
+        screen: Where to write.
+        since: Where the stream goes on from, if it does.
 
     Returns:
         The exit code of its terminal.
@@ -48,7 +54,6 @@ async def show(events: Observable[Event], accumulator: Accumulator, form: Form =
         OrxError: Whatever the stream ended with.
         BrokenPipeError: Nobody reads what is written.
     """
-    screen = _Screen(form)
     terminal: TerminalEvent | None = None
     try:
         async with iterate(events) as reading:
@@ -56,9 +61,10 @@ async def show(events: Observable[Event], accumulator: Accumulator, form: Form =
                 screen.take(event)
                 if isinstance(event, TerminalEvent):
                     terminal = event
-    except (asyncio.CancelledError, OrxError):
-        screen.end()
-        _tell_cursor(accumulator)
+    except (asyncio.CancelledError, OrxError, OSError):
+        with suppress(OSError):  # perhaps nobody reads stdout any more
+            screen.end()
+        _tell_cursor(accumulator, since)
         raise
     screen.end()
     if terminal is None:
@@ -69,8 +75,12 @@ async def show(events: Observable[Event], accumulator: Accumulator, form: Form =
     return TERMINALS.get(terminal.type, INTERRUPTED)
 
 
-class _Screen:
-    """Writes what a stream says: answers to stdout, thoughts dimmed to a terminal, the pace to one as well."""
+class Screen:
+    """Writes what a stream says: answers to stdout, thoughts dimmed to a terminal, the pace to one as well.
+
+    Args:
+        form: What to write to stdout.
+    """
 
     def __init__(self, form: Form) -> None:
         self._form: Callable[[Event], None] = {"text": self._text, "json": _json, "nothing": _nothing}[form]
@@ -78,14 +88,23 @@ class _Screen:
         self._thoughts = PieceReader("reasoning", "summary", separator="\n\n")
         self._pieces = PieceReader("text", "refusal", "reasoning", "summary", "arguments", "input", "code")
         self._watched = sys.stderr.isatty()
-        # where answers go to the same terminal, a line of the pace would be in their way
-        self._moving = self._watched and (form == "nothing" or not sys.stdout.isatty())
-        self._thinks = self._watched and form == "text" and not self._moving
+        # where answers may go to the same terminal, a line of the pace would be in their way
+        self._moving = obeys(sys.stderr) and (form == "nothing" or _is_kept())
+        self._thinks = self._watched and form == "text" and sys.stdout.isatty()
         self._meter = Meter(monotonic())
         self._looked = 0.0
+        self._waits = False  # a line says that there is nothing yet, and why
         self._open = ""  # the last thing that was written, unless it ended its line
 
+    def wait(self, delay: float, error: Exception | None) -> None:
+        """Say that the request is sent once more, before anything was written."""
+        if obeys(sys.stderr):
+            progress(f"once more in {delay:.1f} s: {' '.join(str(error).split())}")
+            self._waits = True
+
     def take(self, event: Event) -> None:
+        """Write what an event says."""
+        self._come()
         now = monotonic()
         for _ in self._pieces.feed(event):
             self._meter.piece(now)
@@ -96,11 +115,18 @@ class _Screen:
 
     def end(self) -> None:
         """End the line that is open."""
+        self._come()
         if self._moving:
             progress()
         self._turn("")
 
+    def _come(self) -> None:
+        if self._waits:
+            progress()
+            self._waits = False
+
     def tell_pace(self, response: Response) -> None:
+        """Write the pace of the whole."""
         if self._watched:
             tokens = None if response.usage is None else response.usage.output_tokens
             note(self._meter.line(monotonic(), tokens), dim=True)
@@ -124,6 +150,15 @@ class _Screen:
             self._open = to
 
 
+def _is_kept() -> bool:
+    """Tell whether stdout is a file or nothing; a pipe may end in the terminal."""
+    try:
+        mode = os.fstat(sys.stdout.fileno()).st_mode
+    except (OSError, ValueError):
+        return False
+    return stat.S_ISREG(mode) or (stat.S_ISCHR(mode) and not sys.stdout.isatty())
+
+
 def _json(event: Event) -> None:
     if not isinstance(event, StreamEnd):  # which came off no wire
         write(json_bytes(event) + b"\n")
@@ -133,10 +168,12 @@ def _nothing(_: Event) -> None:
     pass
 
 
-def _tell_cursor(accumulator: Accumulator) -> None:
-    """Write where the stream broke off, for whoever resumes it."""
-    cursor = accumulator.cursor
-    if cursor is not None:
+def _tell_cursor(accumulator: Accumulator, since: Cursor | None) -> None:
+    """Write where the stream broke off, for whoever resumes it; a response in the foreground nobody can."""
+    cursor, response = accumulator.cursor, accumulator.response
+    if cursor is None and since is not None:  # the rest of a stream need not name its response
+        cursor = Cursor(since.response_id, accumulator.last_sequence_number or since.sequence_number)
+    if cursor is not None and (response is None or response.background is not False):
         note(Cursor(cursor.response_id, cursor.sequence_number).to_json())
 
 

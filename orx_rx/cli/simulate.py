@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import os
+import shutil
+import sys
+import textwrap
 from pathlib import Path
 from typing import Annotated
 
@@ -36,17 +39,19 @@ def simulate(
         host: The address to listen at.
         port: The port to listen at, 0 for a free one.
         api_key: Demand a key: the one of ORX_API_KEY or OPENAI_API_KEY.
-        faults: What is to go wrong: a file with a fault plan in JSON.
+        faults: What is to go wrong: a file with a fault plan in JSON, such as {"faults":
+            [{"name": "cut", "connection": 0, "after_events": 7}]}.
         cassette: MODEL=FILE serves a recorded stream under the name of a model; may come more than once.
         chunk_bytes: Write a stream in pieces of so many bytes, whatever they cut in two.
         pace: How long to wait after every frame, in seconds.
         speed: How much faster than recorded cassettes are played.
-        event_lines: Write event lines.
-        done: Write [DONE].
+        event_lines: Write the line event: in front of each data:.
+        done: Write [DONE] at the end.
         models: List the models, and do no more.
     """
     if models:
-        write_text("".join(f"{line}\n" for line in scenario_lines()))
+        for line in scenario_lines():
+            write_text(f"{_wrapped(line)}\n")
         return 0
     key = os.environ.get("ORX_API_KEY") or os.environ.get("OPENAI_API_KEY")
     if api_key and not key:
@@ -65,3 +70,12 @@ def simulate(
     )
     run(simulator)
     return 0
+
+
+def _wrapped(line: str) -> str:
+    """Break a line for a terminal below its second column."""
+    if not sys.stdout.isatty():
+        return line
+    name, words = line[:15], line[16:].split()
+    columns = max(shutil.get_terminal_size().columns, 40)
+    return textwrap.fill(" ".join(words), columns, initial_indent=f"{name} ", subsequent_indent=16 * " ")

@@ -4,33 +4,42 @@ from __future__ import annotations
 
 import asyncio
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
+
+from cyclopts import Parameter
 
 from orx_rx import operators as ops
 from orx_rx.aio import iterate
-from orx_rx.cli.asking import PROFILES, Asking
-from orx_rx.cli.files import Word, read_prompt
+from orx_rx.cli.asking import NOTHING_SAID, PROFILES, Asking
+from orx_rx.cli.files import Word, read_cursor, read_prompt
 from orx_rx.cli.outcomes import INTERRUPTED, TERMINALS, UsageError
 from orx_rx.cli.output import complain, note, write
-from orx_rx.cli.showing import show
+from orx_rx.cli.showing import Screen, show
 from orx_rx.http.client import Client
 from orx_rx.protocol.accumulator import Accumulator
+from orx_rx.protocol.cassette import path_of
 from orx_rx.protocol.conformance import Conformance
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import TextIO
+
     from orx_rx.cli.showing import Form
+    from orx_rx.protocol.cursor import Cursor
     from orx_rx.protocol.repair_kinds import Repair
     from orx_rx.protocol.violations import Violation
+    from orx_rx.reporting import Attempt
 
 
 def stream(
     prompt: Word | None = None,
     /,
     *,
-    asking: Asking,
+    asking: Asking = NOTHING_SAID,
     json: bool = False,
     raw: bool = False,
     save: Path | None = None,
+    resume: Annotated[str | None, Parameter(allow_leading_hyphen=True, metavar="CURSOR")] = None,
 ) -> int:
     """Ask a model, and show the answer as it comes.
 
@@ -43,8 +52,13 @@ def stream(
         asking: Whom to ask, and how.
         json: Write the events, one line of JSON each.
         raw: Write the bytes as they come.
-        save: Write a cassette to this file.
+        save: Write a cassette to this file; with --background one for each connection, such as tape.jsonl and then
+            tape-2.jsonl.
+        resume: Ask nothing, but go on with a response in the background behind a cursor, which is what Ctrl-C leaves on
+            stderr; - reads it from stdin.
     """
+    if resume is not None:
+        return asyncio.run(ask(asking, _resumed(resume, prompt, asking, raw=raw), save, "json" if json else "text"))
     if raw and (json or asking.repair):
         raise UsageError(f"expected --raw alone, got {'--json' if json else '--repair'} too")
     asked = read_prompt(prompt)
@@ -53,45 +67,84 @@ def stream(
     return asyncio.run(ask(asking, asked, save, "json" if json else "text"))
 
 
-async def ask(asking: Asking, prompt: str, save: Path | None, form: Form) -> int:
+async def ask(asking: Asking, prompt: str | Cursor, save: Path | None, form: Form) -> int:
     """Ask a model, show its answer, and return the exit code.
 
     Args:
         asking: Whom to ask, and how.
-        prompt: What to ask.
+        prompt: What to ask; or a cursor, to show the rest of an answer.
         save: Where to write a cassette.
         form: What to write to stdout.
     """
     violations: list[Violation] = []
     repairs: list[Repair] = []
+    resumes: list[Attempt] = []
+    tapes: list[Path] = []
     accumulator: Accumulator = Accumulator()
+    screen = Screen(form)
+
+    def tried(attempt: Attempt) -> None:
+        if attempt.kind == "retry":
+            screen.wait(attempt.delay, attempt.error)
+        else:
+            resumes.append(attempt)
+
     async with Client(base_url=asking.base_url) as client:
-        events = client.events(
-            profile=PROFILES[asking.profile],
-            on_violation=violations.append,
-            repair=asking.repair,
-            on_repair=repairs.append if asking.repair else None,
-            into=accumulator,
-            record=_writable(save),
-            **asking.request(prompt),
-        )
+        profile, record = PROFILES[asking.profile], None if save is None else _one_each(save, tapes)
+        if isinstance(prompt, str):
+            events = client.events(
+                profile=profile,
+                on_violation=violations.append,
+                repair=asking.repair,
+                on_repair=repairs.append if asking.repair else None,
+                into=accumulator,
+                record=record,
+                on_attempt=tried,
+                **asking.request(prompt),
+            )
+        else:
+            events = client.resume(
+                prompt,
+                profile=profile,
+                on_violation=violations.append,
+                into=accumulator,
+                record=record,
+                on_attempt=tried,
+            )
         try:
-            return await show(events, accumulator, form)
+            return await show(events, accumulator, screen, since=None if isinstance(prompt, str) else prompt)
         finally:
             for what, codes in (
                 ("violations", [violation.code for violation in violations]),
                 ("repairs", [repair.code for repair in repairs]),
+                ("tried again", [attempt.kind for attempt in resumes]),
+                ("cassettes", [str(tape) for tape in tapes[1:] and tapes]),
             ):
                 if codes:
                     note(f"{what}: {', '.join(dict.fromkeys(codes))}")
+
+
+def _resumed(given: str, prompt: str | None, asking: Asking, *, raw: bool) -> Cursor:
+    """Read a cursor, and refuse what goes with a new response alone."""
+    alone = {
+        "a prompt": prompt is not None,
+        "--raw": raw,
+        "--background": asking.background,
+        "--repair": asking.repair,
+        "--instructions": asking.instructions is not None,
+        "--max-output-tokens": asking.max_output_tokens is not None,
+    }
+    for what, there in alone.items():
+        if there:
+            raise UsageError(f"expected --resume without {what}, got both")
+    return read_cursor(given)
 
 
 async def _raw(asking: Asking, prompt: str, save: Path | None) -> int:
     conformance = Conformance()  # which knows how it ended
     async with Client(base_url=asking.base_url) as client:
         chunks = client.chunks(**asking.request(prompt))
-        to = _writable(save)
-        recorded = chunks if to is None else chunks.pipe(ops.record(to))
+        recorded = chunks if save is None else chunks.pipe(ops.record(_one_each(save, [])))
         async with iterate(recorded) as reading:
             async for chunk in reading:
                 conformance.feed(chunk)
@@ -102,12 +155,16 @@ async def _raw(asking: Asking, prompt: str, save: Path | None) -> int:
     return TERMINALS.get(terminal or "", INTERRUPTED)
 
 
-def _writable(save: Path | None) -> Path | None:
-    """Refuse a place that cannot be written to before a request is paid for.
+def _one_each(save: Path, tapes: list[Path]) -> Callable[[], TextIO]:
+    """Write a cassette for each connection, and note their names; refuse a place before a request is paid for.
 
     Raises:
-        OSError: It cannot.
+        OSError: It cannot be written to.
     """
-    if save is not None:
-        save.open("a").close()
-    return save
+    save.open("a").close()
+
+    def opened() -> TextIO:
+        tapes.append(path_of(save, len(tapes) + 1))
+        return tapes[-1].open("w", encoding="utf-8", newline="\n")
+
+    return opened

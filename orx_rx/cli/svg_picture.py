@@ -6,10 +6,12 @@ from math import floor, log10, sqrt
 from typing import TYPE_CHECKING
 from xml.sax.saxutils import escape
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+from orx_rx.cli.picture import Mark
 
-    from orx_rx.cli.picture import Kind, Mark, Picture
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping, Sequence
+
+    from orx_rx.cli.picture import Kind, Picture
 
 _WIDTH, _MARGIN, _TOP, _LANE = 1100, 24, 34, 34
 _LETTER = 7.3  # pixels of a letter of a name
@@ -52,8 +54,10 @@ def _cross(x: float, y: float, mark: Mark) -> str:
 
 
 def _arrow(x: float, y: float, mark: Mark) -> str:
-    beside = x + 10  # since what broke is at the same place
-    return f'<path d="M{beside:.1f} {y - 8}v16M{beside:.1f} {y - 8}l9 4-9 4z" stroke="#1a73e8" stroke-width="2"/>'
+    beside = x + 16  # since what broke is at the same place
+    arc = f"M{beside + 4:.1f} {y - 4.6:.1f}a6 6 0 1 0 2 4.6"  # most of a circle, which ends in a tip
+    tip = f"M{beside + 2.2:.1f} {y}h7.6l-3.8-5z"
+    return f'<path d="{arc}" fill="none" stroke="#1a73e8" stroke-width="2"/><path d="{tip}"/>'
 
 
 def _warning(x: float, y: float, mark: Mark) -> str:
@@ -73,6 +77,10 @@ _SHAPES: Mapping[Kind, Callable[[float, float, Mark], str]] = {
     "violation": _warning,
 }
 _RANKS = {kind: rank for rank, kind in enumerate(_SHAPES)}
+_TOLD: Sequence[Kind] = ("delta", "completed", "failed", "broken", "reconnect", "violation")
+"""The kinds that a legend explains; the others speak for themselves."""
+_OFFSETS: Mapping[Kind, tuple[int, int]] = {"reconnect": (16, 0), "violation": (0, 12)}
+"""How far to the left and down a shape has to be put to stand at its place."""
 
 
 def svg(picture: Picture) -> str:
@@ -81,7 +89,8 @@ def svg(picture: Picture) -> str:
     right = _WIDTH - _MARGIN - 8
     bottom = _TOP + _LANE * len(picture.lanes)
     lines = _shortened(picture)
-    height = bottom + 44 + _LINE * (len(lines) + (1 if lines else 0))
+    drawn = [kind for kind in _TOLD if any(mark.kind == kind for lane in picture.lanes for mark in lane.marks)]
+    height = bottom + 68 + _LINE * (len(lines) + (1 if lines else 0))
 
     def x(at: float) -> float:
         return left + at / picture.length * (right - left)
@@ -114,8 +123,14 @@ def svg(picture: Picture) -> str:
             for mark in sorted(lane.marks, key=lambda mark: _RANKS[mark.kind]):
                 shape = _SHAPES[mark.kind](x(mark.at), y, mark)
                 yield f'<g fill="{_COLORS[mark.kind]}"><title>{escape(_legal(mark.text))}</title>{shape}</g>'
+        for number, kind in enumerate(drawn):
+            at, y = left + number * 112, bottom + 40
+            aside, below = _OFFSETS.get(kind, (0, 0))
+            shape = _SHAPES[kind](at - aside, y + below, Mark(0, kind, "", 16))
+            yield f'<g fill="{_COLORS[kind]}">{shape}</g>'
+            yield f'<text x="{at + 14:.1f}" y="{y + 4}" fill="#5f6368">{kind}</text>'
         for number, line in enumerate(lines):
-            y = bottom + 44 + _LINE * number
+            y = bottom + 76 + _LINE * number
             yield f'<text x="{_MARGIN}" y="{y}" fill="#c5221f">{escape(_legal(line))}</text>'
         yield "</svg>\n"
 

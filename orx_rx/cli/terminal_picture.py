@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import re
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from rich.text import Text
@@ -16,14 +17,14 @@ if TYPE_CHECKING:
 _SIGNS: Mapping[Kind, tuple[str, str, str]] = {
     "event": ("·", ".", "dim"),
     "delta": ("o", "o", "cyan"),
+    "end": ("|", "|", "bold"),
+    "violation": ("!", "!", "bold red"),
     "open": ("[", "[", "bold"),
     "close": ("]", "]", "bold"),
-    "end": ("|", "|", "bold"),
     "completed": ("◆", "*", "bold green"),
     "reconnect": ("↻", "@", "bold blue"),
     "failed": ("✗", "x", "bold red"),
     "broken": ("#", "#", "bold red"),
-    "violation": ("!", "!", "bold red"),
 }
 _RANKS = {kind: rank for rank, kind in enumerate(_SIGNS)}
 _MOST_LINES = 12  # of violations
@@ -37,17 +38,20 @@ def terminal_lines(picture: Picture, width: int, *, ascii: bool = False) -> Iter
         width: How many columns there are.
         ascii: Whether to use ASCII alone.
     """
-    names = min(max(len(lane.name) for lane in picture.lanes), max(width // 3, 8))
+    most = max(width // 3, 8)
+    named = [lane.name for lane in picture.lanes]
+    if max(map(len, named)) > most:  # a part stands below its item, whose place it need not repeat
+        named = [re.sub(r"^output\[\d+\]\.", "  ", name) for name in named]
+    names = min(max(map(len, named)), most)
     columns = max(width - names - 2, 10)
-    for lane in picture.lanes:
-        yield Text.assemble(f"{lane.name[:names]:{names}}  ", _line(lane, picture, columns, ascii))
+    for name, lane in zip(named, picture.lanes, strict=True):
+        shown = name if len(name) <= names else f"{name[: names - 1]}{'.' if ascii else '…'}"
+        yield Text.assemble(f"{shown:{names}}  ", _line(lane, picture, columns, ascii))
     yield Text(f"{'':{names}}  {_axis(picture, columns)}", "dim")
     drawn = {mark.kind for lane in picture.lanes for mark in lane.marks}
-    yield Text(
-        "   ".join(f"{signs[ascii]} {kind}" for kind, signs in _SIGNS.items() if kind in drawn)
-        + ("   ~ nothing came" if picture.gaps else ""),
-        "dim",
-    )
+    told = [f"{signs[ascii]} {kind}" for kind, signs in _SIGNS.items() if kind in drawn]
+    for line in _filled([*told, "~ nothing came"] if picture.gaps else told, width):
+        yield Text(line, "dim")
     for line in picture.violations[:_MOST_LINES]:
         yield Text(f"! {line}", "red")
     if len(picture.violations) > _MOST_LINES:
@@ -69,6 +73,18 @@ def _line(lane: Lane, picture: Picture, columns: int, ascii: bool) -> Text:
         beside = mark.kind == "reconnect"  # what broke is at the same place
         cells[min(column(mark.at) + beside, columns - 1)] = (signs[ascii], style)
     return Text.assemble(*cells)
+
+
+def _filled(words: Sequence[str], width: int) -> list[str]:
+    """Put words into lines, without breaking any."""
+    lines = [""]
+    for word in words:
+        longer = f"{lines[-1]}   {word}".strip()
+        if len(longer) > width and lines[-1]:
+            lines.append(word)
+        else:
+            lines[-1] = longer
+    return lines
 
 
 def _axis(picture: Picture, columns: int) -> str:
