@@ -10,6 +10,7 @@ import subprocess
 import sys
 import xml.etree.ElementTree as ET
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -17,7 +18,9 @@ import pytest
 from orx_rx import read_cassette
 from orx_rx.cli import main
 from orx_rx.cli.meter import Meter
+from orx_rx.cli.output import note, progress
 from orx_rx.cli.picture import picture_of
+from orx_rx.cli.terminal_picture import terminal_lines
 from orx_rx.protocol.cassette import Cassette, Chunk, write_cassette
 from orx_rx.simulator import Simulator
 from orx_rx.simulator.faults import Fault
@@ -32,6 +35,11 @@ import signal, sys
 signal.signal(signal.SIGINT, signal.default_int_handler)
 from orx_rx.cli import main
 sys.exit(main(sys.argv[1:]))
+"""
+
+_AT_TERMINAL = """
+import fcntl, termios
+fcntl.ioctl(0, termios.TIOCSCTTY, 0)
 """
 
 STORY = ROOT / "examples" / "data" / "story.sse"
@@ -65,11 +73,17 @@ def stdin(monkeypatch: pytest.MonkeyPatch, data: bytes) -> None:
 
 
 def command(
-    *tokens: str, stdin: int | None = None, stdout: int = subprocess.PIPE, stderr: int = subprocess.PIPE
+    *tokens: str,
+    stdin: int | None = None,
+    stdout: int = subprocess.PIPE,
+    stderr: int = subprocess.PIPE,
+    at_terminal: bool = False,  # where stdin is one, make it the one whose Ctrl-C the process gets
 ) -> subprocess.Popen[bytes]:
     environment = {**os.environ, "PYTHONPATH": str(ROOT), "PYTHONIOENCODING": "utf-8"}
-    words = [sys.executable, "-c", _COMMAND, *tokens]
-    return subprocess.Popen(words, env=environment, stdin=stdin, stdout=stdout, stderr=stderr)
+    words = [sys.executable, "-c", _AT_TERMINAL + _COMMAND if at_terminal else _COMMAND, *tokens]
+    return subprocess.Popen(
+        words, env=environment, stdin=stdin, stdout=stdout, stderr=stderr, start_new_session=at_terminal
+    )
 
 
 def cassette(path: Path, ended: float) -> str:
@@ -181,6 +195,17 @@ def test_the_prompt_comes_from_stdin_where_that_is_no_terminal_however_long_it_i
         assert body["input"] == "x" * 1_000_000
 
 
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="there is no disk that is always full")
+def test_a_cassette_that_finds_no_room_is_told_and_the_answer_is_whole(
+    simulator: ThreadedSimulator, capsys: pytest.CaptureFixture[str]
+) -> None:
+    asked = ("--model", "story", "--base-url", simulator.base_url)
+    outcome = Outcome(capsys, ("stream", "hi", "--save", "/dev/full", *asked))
+    assert outcome.code == 2
+    assert outcome.out.endswith("It was. 🌊\n")
+    assert outcome.err.splitlines()[-1].startswith("orx-rx: expected a cassette to write, got: ")
+
+
 def test_simulate_lists_its_models(capsys: pytest.CaptureFixture[str]) -> None:
     outcome = Outcome(capsys, ("simulate", "--models"))
     assert outcome.code == 0
@@ -200,6 +225,28 @@ def test_a_key_comes_from_the_environment_alone(
     assert refused.err.startswith("orx-rx: expected HTTP status 200, got 401")
     assert "sk-" not in refused.err
     assert Outcome(capsys, ("stream", "hi", "--model", "story", "--api-key", "sk-right")).code == 2
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="Windows has no pseudo-terminals of this kind")
+def test_a_line_that_moves_fits_into_the_terminal_and_a_dumb_one_gets_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    import pty
+    import termios
+
+    ours, theirs = pty.openpty()
+    termios.tcsetwinsize(theirs, (24, 20))
+    with open(theirs, "w", encoding="utf-8") as terminal:
+        monkeypatch.setattr(sys, "stderr", terminal)
+        monkeypatch.setenv("TERM", "dumb")
+        progress("not for you")
+        note("dimmed", dim=True)
+        monkeypatch.setenv("TERM", "xterm")
+        progress("no\x1b token for a very long time")
+        note("!")
+        read = b""
+        while not read.endswith(b"!\r\n"):
+            read += os.read(ours, 1024)
+    os.close(ours)
+    assert read.decode() == "dimmed\r\n\r\x1b[Kno\N{REPLACEMENT CHARACTER} token for a ver!\r\n"
 
 
 def test_the_pace_is_that_of_the_tokens_behind_the_first() -> None:
@@ -244,6 +291,27 @@ def test_active_checks_ask_more(simulator: ThreadedSimulator, capsys: pytest.Cap
     assert len(results) > 5
 
 
+def test_active_checks_of_a_server_that_refuses_the_key_are_told_once(capsys: pytest.CaptureFixture[str]) -> None:
+    with Simulator.in_thread(api_key="sk-right") as guarded:
+        outcome = Outcome(capsys, ("check", guarded.base_url, "--model", "story", "--active"))
+    assert (outcome.code, outcome.out) == (1, "")
+    assert outcome.err.startswith("orx-rx: expected HTTP status 200, got 401")
+
+
+def test_a_report_gives_its_words_the_whole_width(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr("orx_rx.cli.check._WIDTH", 80)
+    file = tmp_path / "without_done.sse"
+    file.write_bytes(STORY.read_bytes().replace(b"data: [DONE]\n\n", b""))
+    lines = Outcome(capsys, ("check", str(file))).out.splitlines()
+    assert [line.rstrip() for line in lines[-3:]] == [
+        "warning missing_done in stream",
+        "        expected [DONE] after the terminal, got the end of the stream",
+        "        Clients that wait for [DONE] wait until the connection closes.",
+    ]
+
+
 def test_a_picture_has_a_lane_for_the_response_each_item_and_each_part() -> None:
     picture = picture_of([Cassette((Chunk(0.0, STORY.read_bytes()),))], timed=False)
     assert [lane.place for lane in picture.lanes] == ["", "output[0]", "output[0].content[0]"]
@@ -252,6 +320,16 @@ def test_a_picture_has_a_lane_for_the_response_each_item_and_each_part() -> None
     assert kinds[0][-2:] == ["completed", "end"]
     assert set(kinds[2]) == {"open", "delta", "event", "close"}
     assert picture.violations == ()
+
+
+def test_a_picture_tells_a_rule_once_and_shows_the_terminal_even_where_it_was_broken() -> None:
+    broken = STORY.read_bytes().replace(b'"background":false,', b"").replace(b"data: [DONE]\n\n", b"")
+    picture = picture_of([Cassette((Chunk(0.0, broken),))], timed=False)
+    assert [line.partition(":")[0] for line in picture.violations] == ["field_missing, 3 times, first", "missing_done"]
+    lines = [line.plain for line in terminal_lines(picture, 60)]
+    assert lines[0].endswith("◆")
+    assert lines[2].startswith("  content[0] output… ")
+    assert max(map(len, lines[:5])) <= 60
 
 
 def test_a_picture_shows_silences_reconnects_and_violations() -> None:
@@ -329,6 +407,7 @@ BAD = [
     ("check binary", 2, "expected an event stream or a cassette, got 5120 bytes of something else"),
     ("check lines.jsonl", 2, "expected an event stream or a cassette, got JSON without 'data:' in front of it"),
     ("check cut.jsonl", 2, "expected the end of the stream, got a cut after line 2"),
+    ("check C:\\tape.jsonl", 2, "No such file or directory (C:\\tape.jsonl)"),
     ("check damaged.jsonl", 2, "the line was changed (line 2 of a cassette, in damaged.jsonl)"),
     ("check http://127.0.0.1:9/v1", 2, "expected --model or ORX_MODEL"),
     ("check http://127.0.0.1:9/v1 --model m", 1, "expected an answer, got"),
@@ -457,6 +536,38 @@ def test_ctrl_c_closes_the_stream_and_tells_the_cursor() -> None:
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="Windows has no pseudo-terminals of this kind")
+def test_a_second_ctrl_c_ends_what_the_first_one_cannot() -> None:
+    import pty
+
+    ours, theirs = pty.openpty()
+    read, write = os.pipe()
+    os.set_blocking(write, False)
+    with suppress(BlockingIOError):  # nobody reads stderr, so that the cursor finds no room
+        while os.write(write, bytes(4096)):
+            pass
+    os.set_blocking(write, True)
+    asked = ("stream", "hi", "--background", "--model", "story", "--base-url")
+    with (
+        Simulator.in_thread(hold=6) as held,
+        command(*asked, held.base_url, stdin=theirs, stderr=write, at_terminal=True) as process,
+    ):
+        os.close(theirs)
+        os.close(write)
+        assert process.stdout is not None
+        try:
+            assert process.stdout.read(3) == b"You"
+            os.write(ours, b"\x03")
+            process.stdout.readline()  # which ends right before the cursor
+            assert process.poll() is None
+            os.write(ours, b"\x03")
+            assert process.wait(10) == 130
+        finally:
+            process.kill()
+    os.close(read)
+    os.close(ours)
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="Windows has no pseudo-terminals of this kind")
 def test_a_terminal_sees_dimmed_thoughts_and_the_pace_and_no_control_characters(simulator: ThreadedSimulator) -> None:
     text = on_terminal("stream", "a\x1b[2Jb", "--model", "reasoning", "--base-url", simulator.base_url)
     assert "\x1b[2mthe\x1b[0m" in text or "\x1b[2m" in text.partition("After")[0]
@@ -467,8 +578,18 @@ def test_a_terminal_sees_dimmed_thoughts_and_the_pace_and_no_control_characters(
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="Windows has no pseudo-terminals of this kind")
-def test_a_terminal_without_a_prompt_is_told_how_to_give_one() -> None:
-    assert "orx-rx: expected a prompt, got none" in on_terminal("stream", "--model", "story", code=2)
+def test_a_terminal_without_a_prompt_is_told_how_to_give_one(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import pty
+
+    ours, theirs = pty.openpty()
+    with open(theirs, encoding="utf-8") as terminal:
+        monkeypatch.setattr(sys, "stdin", terminal)
+        outcome = Outcome(capsys, ("stream", "--model", "story"))
+    os.close(ours)
+    assert outcome.code == 2
+    assert outcome.err.startswith("orx-rx: expected a prompt, got none: ")
 
 
 def on_terminal(*tokens: str, code: int = 0) -> str:

@@ -65,7 +65,6 @@ def run(tokens: Sequence[str]) -> int:
         let_go()
         return CLOSED
     except KeyboardInterrupt:
-        let_go()
         return CTRL_C
     except EXPECTED_ERRORS as error:
         complain(line_of(error))

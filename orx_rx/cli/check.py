@@ -18,7 +18,7 @@ from orx_rx.cli.asking import ProfileName
 from orx_rx.cli.files import Taped, Word, read_taped
 from orx_rx.cli.outcomes import COMPLETED, ERROR, UsageError
 from orx_rx.cli.output import progress, write_text
-from orx_rx.errors import ConnectionLost, OrxError, StreamTimeout
+from orx_rx.errors import ConnectFailed, ConnectionLost, OrxError, StreamTimeout, Unauthorized
 from orx_rx.http.checks import CHECKS, CheckResult, check_server
 from orx_rx.http.client import Client
 from orx_rx.protocol.conformance import Conformance, Report
@@ -96,6 +96,7 @@ async def _ask_all(base_url: str, model: str, *, json: bool) -> int:
     results: list[CheckResult] = []
     try:
         async with Client(base_url=base_url) as client:
+            await _reach(client)
             async for result in check_server(client, model=model):
                 results.append(result)
                 if json:  # as soon as it is there
@@ -107,12 +108,26 @@ async def _ask_all(base_url: str, model: str, *, json: bool) -> int:
     if not json:
         table = Table("", Column("check", no_wrap=True), "expected", "got", box=None, pad_edge=False)
         for result in results:
-            got = f"{result.got}. {result.effect}".removesuffix(". ") if result.effect else result.got
+            got = f"{result.got.rstrip('.')}. {result.effect}" if result.effect else result.got
             table.add_row(Text(result.outcome, _STYLES[result.outcome]), result.name, result.expected, Text(got))
         console = _console()
         console.print(table)
         console.print(f"{sum(result.paid for result in results)} requests that may be billed")
     return ERROR if any(result.outcome == "fail" for result in results) else COMPLETED
+
+
+async def _reach(client: Client) -> None:
+    """Ask for a response that does not exist, which costs nothing, so that a wrong key is told once and not by all.
+
+    Raises:
+        OrxError: There is no server, or it does not know the key.
+    """
+    try:
+        await client.retrieve("resp_none")
+    except (ConnectFailed, Unauthorized):
+        raise
+    except OrxError:  # an answer
+        pass
 
 
 def _print(report: Report) -> None:

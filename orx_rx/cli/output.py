@@ -73,7 +73,6 @@ def complain(text: str) -> None:
 
 
 def let_go() -> None:
-    """Forget about what nobody reads, so that the interpreter does not flush it once more, and complain or wait."""
-    for stream in (sys.stdout, sys.stderr):
-        with suppress(OSError, ValueError, AttributeError):
-            os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
+    """Forget about stdout, so that the interpreter does not flush it once more and complain."""
+    with suppress(OSError, ValueError, AttributeError):
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

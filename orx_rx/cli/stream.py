@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from io import TextIOWrapper
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -12,7 +13,7 @@ from orx_rx import operators as ops
 from orx_rx.aio import iterate
 from orx_rx.cli.asking import NOTHING_SAID, PROFILES, Asking
 from orx_rx.cli.files import Word, read_cursor, read_prompt
-from orx_rx.cli.outcomes import INTERRUPTED, TERMINALS, UsageError
+from orx_rx.cli.outcomes import INTERRUPTED, TERMINALS, USAGE, UsageError
 from orx_rx.cli.output import complain, note, write
 from orx_rx.cli.showing import Screen, show
 from orx_rx.http.client import Client
@@ -21,7 +22,7 @@ from orx_rx.protocol.cassette import path_of
 from orx_rx.protocol.conformance import Conformance
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
     from typing import TextIO
 
     from orx_rx.cli.showing import Form
@@ -79,7 +80,7 @@ async def ask(asking: Asking, prompt: str | Cursor, save: Path | None, form: For
     violations: list[Violation] = []
     repairs: list[Repair] = []
     resumes: list[Attempt] = []
-    tapes: list[Path] = []
+    tapes: list[_Tape] = []
     accumulator: Accumulator = Accumulator()
     screen = Screen(form)
 
@@ -112,13 +113,14 @@ async def ask(asking: Asking, prompt: str | Cursor, save: Path | None, form: For
                 on_attempt=tried,
             )
         try:
-            return await show(events, accumulator, screen, since=None if isinstance(prompt, str) else prompt)
+            code = await show(events, accumulator, screen, since=None if isinstance(prompt, str) else prompt)
+            return _checked(tapes) or code
         finally:
             for what, codes in (
                 ("violations", [violation.code for violation in violations]),
                 ("repairs", [repair.code for repair in repairs]),
                 ("tried again", [attempt.kind for attempt in resumes]),
-                ("cassettes", [str(tape) for tape in tapes[1:] and tapes]),
+                ("cassettes", [tape.name for tape in tapes[1:] and tapes]),
             ):
                 if codes:
                     note(f"{what}: {', '.join(dict.fromkeys(codes))}")
@@ -144,7 +146,8 @@ async def _raw(asking: Asking, prompt: str, save: Path | None) -> int:
     conformance = Conformance()  # which knows how it ended
     async with Client(base_url=asking.base_url) as client:
         chunks = client.chunks(**asking.request(prompt))
-        recorded = chunks if save is None else chunks.pipe(ops.record(_one_each(save, [])))
+        tapes: list[_Tape] = []
+        recorded = chunks if save is None else chunks.pipe(ops.record(_one_each(save, tapes)))
         async with iterate(recorded) as reading:
             async for chunk in reading:
                 conformance.feed(chunk)
@@ -152,10 +155,35 @@ async def _raw(asking: Asking, prompt: str, save: Path | None) -> int:
     terminal = conformance.end().terminal
     if terminal is None:
         complain("expected a terminal, got the end of the stream")
-    return TERMINALS.get(terminal or "", INTERRUPTED)
+    return _checked(tapes) or TERMINALS.get(terminal or "", INTERRUPTED)
 
 
-def _one_each(save: Path, tapes: list[Path]) -> Callable[[], TextIO]:
+class _Tape(TextIOWrapper):
+    """A cassette that remembers why it could not be written, since the stream goes on all the same."""
+
+    failed: OSError | None = None
+
+    def __init__(self, path: Path) -> None:
+        super().__init__(path.open("wb"), encoding="utf-8", newline="\n")
+
+    def flush(self) -> None:
+        """Write what is there."""
+        try:
+            super().flush()
+        except OSError as error:
+            self.failed = error
+            raise
+
+
+def _checked(tapes: Sequence[_Tape]) -> int:
+    """Complain of cassettes that are not whole, and return the exit code of that."""
+    failed = [tape for tape in tapes if tape.failed is not None]
+    for tape in failed:
+        complain(f"expected a cassette to write, got: {tape.failed and tape.failed.strerror} ({tape.name})")
+    return USAGE if failed else 0
+
+
+def _one_each(save: Path, tapes: list[_Tape]) -> Callable[[], TextIO]:
     """Write a cassette for each connection, and note their names; refuse a place before a request is paid for.
 
     Raises:
@@ -164,7 +192,7 @@ def _one_each(save: Path, tapes: list[Path]) -> Callable[[], TextIO]:
     save.open("a").close()
 
     def opened() -> TextIO:
-        tapes.append(path_of(save, len(tapes) + 1))
-        return tapes[-1].open("w", encoding="utf-8", newline="\n")
+        tapes.append(_Tape(path_of(save, len(tapes) + 1)))
+        return tapes[-1]
 
     return opened

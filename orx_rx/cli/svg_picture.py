@@ -89,7 +89,9 @@ def svg(picture: Picture) -> str:
     right = _WIDTH - _MARGIN - 8
     bottom = _TOP + _LANE * len(picture.lanes)
     lines = _shortened(picture)
-    drawn = [kind for kind in _TOLD if any(mark.kind == kind for lane in picture.lanes for mark in lane.marks)]
+    drawn: list[Kind] = [
+        kind for kind in _TOLD if any(mark.kind == kind for lane in picture.lanes for mark in lane.marks)
+    ]
     height = bottom + 68 + _LINE * (len(lines) + (1 if lines else 0))
 
     def x(at: float) -> float:
