@@ -341,6 +341,19 @@ def test_a_picture_shows_silences_reconnects_and_violations() -> None:
     assert picture.length == 8.0
 
 
+@pytest.mark.parametrize("names", ["tape-2.jsonl tape.jsonl", "tape.jsonl tape-2.jsonl"])
+def test_draw_knows_the_order_of_the_cassettes_of_one_recording(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path, names: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    head, middle, rest = STORY.read_bytes().partition(b"event: response.output_text.delta")
+    for name, data in (("tape.jsonl", head), ("tape-2.jsonl", middle + rest)):
+        Path(name).write_bytes(write_cassette(Cassette((Chunk(0.0, data),), end="left", ended=1.0)))
+    outcome = Outcome(capsys, ("draw", *names.split()))
+    assert outcome.code == 0
+    assert "!" not in outcome.out
+
+
 @pytest.mark.parametrize("encoding", ["utf-8", "ascii"])
 def test_draw_writes_a_line_for_each_lane_in_any_encoding(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, encoding: str
@@ -358,6 +371,7 @@ def test_draw_writes_a_line_for_each_lane_in_any_encoding(
 def test_draw_writes_svg_with_a_tooltip_for_each_mark(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     file = tmp_path / "story.svg"
     assert Outcome(capsys, ("draw", str(STORY), "--svg", str(file))).code == 0
+    assert Outcome(capsys, ("draw", str(STORY), "--svg", "-")).out == file.read_text(encoding="utf-8")
     titles = [
         element.text or ""
         for element in ET.fromstring(file.read_text(encoding="utf-8")).iter()
@@ -418,6 +432,7 @@ BAD = [
     ("draw", 2, "expected a file to draw, got none"),
     ("draw binary", 2, "got 5120 bytes of something else"),
     ("draw story.sse --by time", 2, "expected a cassette with --by time, got a file without times"),
+    ("draw story.sse --svg --by", 2, "expected a file with --svg, got '--by'"),
     ("draw story.sse --svg no/such/folder", 2, "No such file or directory"),
     ("simulate --faults none", 2, "No such file or directory"),
     ("simulate --faults plan.json", 2, "expected"),

@@ -19,11 +19,11 @@ def main(tokens: Sequence[str] | None = None) -> int:
     Returns:
         The exit code, see `orx_rx.cli.outcomes`.
     """
-    for needed in ("cyclopts", "rich"):
-        if find_spec(needed) is None:
-            print(f"orx-rx: expected the extra 'cli', got no {needed}: pip install 'orx-rx[cli]'", file=sys.stderr)
-            return 2
     try:
+        for needed in ("cyclopts", "rich"):
+            if find_spec(needed) is None:
+                print(f"orx-rx: expected the extra 'cli', got no {needed}: pip install 'orx-rx[cli]'", file=sys.stderr)
+                return 2
         from orx_rx.cli.app import run
 
         return run(sys.argv[1:] if tokens is None else tokens)

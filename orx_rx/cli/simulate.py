@@ -33,7 +33,7 @@ def simulate(
 ) -> int:
     """Run a provider on loopback that speaks the Responses API, until Ctrl-C.
 
-    It prints its base URL. The same as `python -m orx_rx.simulator`.
+    It prints its base URL. `python -m orx_rx.simulator` does the same without the extra.
 
     Args:
         host: The address to listen at.
