@@ -77,6 +77,7 @@ async def ask(asking: Asking, prompt: str | Cursor, save: Path | None, form: For
         save: Where to write a cassette.
         form: What to write to stdout.
     """
+    request = asking.request(prompt) if isinstance(prompt, str) else {}
     violations: list[Violation] = []
     repairs: list[Repair] = []
     resumes: list[Attempt] = []
@@ -101,7 +102,7 @@ async def ask(asking: Asking, prompt: str | Cursor, save: Path | None, form: For
                 into=accumulator,
                 record=record,
                 on_attempt=tried,
-                **asking.request(prompt),
+                **request,
             )
         else:
             events = client.resume(
