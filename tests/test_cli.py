@@ -20,6 +20,7 @@ from orx_rx.cli import main
 from orx_rx.cli.meter import Meter
 from orx_rx.cli.output import note, progress
 from orx_rx.cli.picture import picture_of
+from orx_rx.cli.svg_picture import svg
 from orx_rx.cli.terminal_picture import terminal_lines
 from orx_rx.protocol.cassette import Cassette, Chunk, write_cassette
 from orx_rx.simulator import Simulator
@@ -228,6 +229,27 @@ def test_a_key_comes_from_the_environment_alone(
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="Windows has no pseudo-terminals of this kind")
+def test_a_terminal_is_told_that_the_request_is_sent_once_more_until_the_answer_comes(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import pty
+
+    monkeypatch.setenv("TERM", "xterm")
+    ours, theirs = pty.openpty()
+    busy = Fault("status", request=0, status=503, retry_after_ms="1")
+    with open(theirs, "w", encoding="utf-8") as terminal, Simulator.in_thread(faults=[busy]) as server:
+        monkeypatch.setattr(sys, "stderr", terminal)
+        assert main(("stream", "hi", "--model", "story", "--base-url", server.base_url)) == 0
+        read = b""
+        while b" in all" not in read:
+            read += os.read(ours, 1024)
+    os.close(ours)
+    told, _, rest = read.decode().partition("503")
+    assert told.startswith("\r\x1b[Konce more in 0.0 s: expected HTTP status 200, got ")
+    assert rest.partition("\r\x1b[K")[2].startswith("tokens: 1 in, 88 out\r\n")
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="Windows has no pseudo-terminals of this kind")
 def test_a_line_that_moves_fits_into_the_terminal_and_a_dumb_one_gets_none(monkeypatch: pytest.MonkeyPatch) -> None:
     import pty
     import termios
@@ -339,6 +361,14 @@ def test_a_picture_shows_silences_reconnects_and_violations() -> None:
     assert {"broken", "reconnect", "violation"} <= kinds
     assert picture.gaps == ((0.0, 4.0), (4.0, 8.0))
     assert picture.length == 8.0
+
+
+def test_svg_explains_the_marks_that_it_has() -> None:
+    begun = Cassette((Chunk(0.0, EVENT), Chunk(4.0, EVENT)), end="cut", ended=4.0)
+    drawn = svg(picture_of([begun, begun], timed=True))
+    texts = [element.text or "" for element in ET.fromstring(drawn).iter() if element.tag.endswith("text")]
+    assert {"broken", "reconnect", "violation", "4.0 s"} <= set(texts)
+    assert not {"delta", "completed", "failed"} & set(texts)
 
 
 @pytest.mark.parametrize("names", ["tape-2.jsonl tape.jsonl", "tape.jsonl tape-2.jsonl"])
