@@ -8,14 +8,16 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar
 
 from reactivex.disposable import Disposable, SingleAssignmentDisposable
+from reactivex.internal import default_error, noop
+from reactivex.scheduler import CurrentThreadScheduler
 
 from orx_rx.errors import JoinedTooLate, StreamInterrupted
 from orx_rx.flow import Flow, current_flow, subscribing
 from orx_rx.reporting import log, unheard
-from orx_rx.step import Lifted
+from orx_rx.step import Attached, Lifted, attach, told
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from reactivex import Observable, abc
 
@@ -73,9 +75,82 @@ def fan_out(
 
     def operator(source: Observable[T]) -> Observable[T]:
         hub = _Hub(source, deque[T](maxlen=kept), keep_alive, whole=history is not None and gaps == "raise")
-        return Lifted(hub.join)
+        return _Shared(hub)
 
     return operator
+
+
+class _Shared(Lifted[T]):
+    """What `fan_out` returns. It calls subscribers as they are: the observer that Rx would wrap each in costs more."""
+
+    def __init__(self, hub: _Hub[T]) -> None:
+        super().__init__(lambda observer, scheduler: self._join(_Listener(*told(observer)), scheduler))
+        self._hub = hub
+
+    def subscribe(
+        self,
+        on_next: abc.ObserverBase[T] | Callable[[T], None] | None = None,
+        on_error: Callable[[Exception], None] | None = None,
+        on_completed: Callable[[], None] | None = None,
+        *,
+        scheduler: abc.SchedulerBase | None = None,
+    ) -> abc.DisposableBase:
+        """Subscribe an observer or functions, as to every `Stream`."""
+        return self._join(_Listener(*told(on_next, on_error, on_completed)), scheduler)
+
+    def _join(self, listener: _Listener[T], scheduler: abc.SchedulerBase | None) -> abc.DisposableBase:
+        def join(*_: object) -> None:
+            self._hub.join(listener, scheduler)
+
+        trampoline = CurrentThreadScheduler.singleton()  # what is scheduled in this thread waits, as ever in Rx
+        if trampoline.schedule_required():
+            trampoline.schedule(join)
+        else:
+            join()
+        return Disposable(partial(self._hub.leave, listener))
+
+
+class _Listener(Generic[T]):
+    """A subscriber, as three functions."""
+
+    __slots__ = ("on_completed", "on_error", "on_next", "part")
+
+    def __init__(
+        self,
+        on_next: Callable[[T], None] | None,
+        on_error: Callable[[Exception], None] | None,
+        on_completed: Callable[[], None] | None,
+    ) -> None:
+        self.on_next: Callable[[T], None] = on_next or noop
+        self.on_error: Callable[[Exception], None] = on_error or default_error
+        self.on_completed: Callable[[], None] = on_completed or noop
+        self.part: abc.DisposableBase | None = None  # makes its flow part with that of the source
+
+    def silence(self) -> tuple[Callable[[Exception], None], Callable[[], None]]:
+        """Let it hear nothing any more, and return what it would have been told at the end."""
+        told = self.on_error, self.on_completed
+        self.on_next = self.on_error = self.on_completed = noop
+        return told
+
+
+class _Ear(Attached[T]):
+    """What listens to the source for a hub."""
+
+    def __init__(self, hub: _Hub[T]) -> None:
+        super().__init__()
+        self._hub = hub
+
+    def on_next(self, value: T) -> None:
+        self._hub.spread((value,))
+
+    def on_batch(self, values: Sequence[T]) -> None:
+        self._hub.spread(values)
+
+    def _on_error_core(self, error: Exception) -> None:
+        self._hub.finish(error)
+
+    def _on_completed_core(self) -> None:
+        self._hub.finish(None)
 
 
 class _Hub(Generic[T]):
@@ -94,8 +169,8 @@ class _Hub(Generic[T]):
         self._whole = whole  # a history without its beginning is none
         self._seen = 0
         self._flow = Flow()
-        # in their order, with what makes their flows part; never changed in the middle of a round
-        self._listeners: dict[abc.ObserverBase[T], abc.DisposableBase | None] = {}
+        self._listeners: dict[_Listener[T], None] = {}  # in their order; never changed in the middle of a round
+        self._round: tuple[_Listener[T], ...] | None = ()  # the same; None when it has to be made anew
         self._waiting: deque[tuple[Callable[[Any], None], Any]] = deque()
         # tokens: to take one is atomic, and costs a quarter of what a lock does
         self._turn = deque([None])  # whoever has it is at work
@@ -104,22 +179,40 @@ class _Hub(Generic[T]):
         self._ended = False
         self._error: Exception | None = None  # what it ended with, if not with completion
 
-    def join(self, observer: abc.ObserverBase[T], scheduler: abc.SchedulerBase | None = None) -> abc.DisposableBase:
-        """Let an observer listen."""
-        self._do(self._welcome, (observer, current_flow()))
+    def join(self, listener: _Listener[T], scheduler: abc.SchedulerBase | None) -> None:
+        """Let somebody listen."""
+        self._do(self._welcome, (listener, current_flow()))
         if _took(self._first):
             with subscribing(self._flow):
-                self._upstream.disposable = self._source.subscribe(
-                    partial(self._do, self._spread),
-                    partial(self._do, self._finish),
-                    partial(self._do, self._finish, None),
-                    scheduler=scheduler,
-                )
-        return Disposable(partial(self._do, self._leave, observer))
+                self._upstream.disposable = attach(_Ear(self), self._source, scheduler)
+
+    def leave(self, listener: _Listener[T]) -> None:
+        """Let somebody hear nothing any more, from now on."""
+        listener.silence()
+        self._do(self._leave, listener)
+
+    def spread(self, elements: Sequence[T]) -> None:
+        """Tell everybody what came."""
+        if self._waiting or not _took(self._turn):
+            self._do(self._spread, elements)
+            return
+        try:  # nobody is at work and nothing waits, as nearly always
+            self._spread(elements)
+        finally:
+            self._turn.append(None)
+        if self._waiting:
+            self._work()
+
+    def finish(self, error: Exception | None) -> None:
+        """Tell everybody that it has ended."""
+        self._do(self._finish, error)
 
     def _do(self, work: Callable[[A], None], about: A) -> None:
         """Do something, or leave it to whoever is at work."""
         self._waiting.append((work, about))
+        self._work()
+
+    def _work(self) -> None:
         # once more after the turn was given back: somebody may have left something to us just before
         while self._waiting and _took(self._turn):
             try:
@@ -129,72 +222,84 @@ class _Hub(Generic[T]):
             finally:
                 self._turn.append(None)
 
-    def _welcome(self, guest: tuple[abc.ObserverBase[T], Flow | None]) -> None:
-        observer, flow = guest
+    def _welcome(self, guest: tuple[_Listener[T], Flow | None]) -> None:
+        listener, flow = guest
         missed = self._seen - len(self._history)
         if missed and self._whole:
-            self._tell(observer, JoinedTooLate(missed))
+            self._tell(listener, JoinedTooLate(missed))
             return
         try:
             for element in self._history:
-                observer.on_next(element)
+                listener.on_next(element)
         except (Exception, CancelledError) as error:
-            self._detach(observer, error)
+            self._detach(listener, error)
             return
         if self._ended:
-            self._tell(observer, self._error)
-        else:
-            self._listeners[observer] = None if flow is None else self._flow.join(flow)
+            self._tell(listener, self._error)
+            return
+        self._listeners[listener] = None
+        self._round = None
+        if flow is not None:
+            listener.part = self._flow.join(flow)
 
-    def _spread(self, element: T) -> None:
+    def _spread(self, elements: Sequence[T]) -> None:
         if self._ended:
             return
-        self._history.append(element)
-        self._seen += 1
-        for observer in self._listeners:
-            try:
-                observer.on_next(element)
-            except (Exception, CancelledError) as error:
-                self._detach(observer, error)
+        self._history.extend(elements)
+        self._seen += len(elements)
+        if self._round is None:
+            self._round = tuple(self._listeners)
+        listeners = self._round
+        for element in elements:
+            for listener in listeners:
+                on_next = listener.on_next  # which is faster than to call what an attribute holds
+                try:
+                    on_next(element)
+                except (Exception, CancelledError) as error:
+                    self._detach(listener, error)
 
     def _finish(self, error: Exception | None) -> None:
         if self._ended:
             return
         self._ended, self._error = True, error
-        listeners, self._listeners = self._listeners, {}
-        for observer, part in listeners.items():
-            if part is not None:
-                part.dispose()
-            self._tell(observer, error)
+        listeners, self._listeners, self._round = self._listeners, {}, ()
+        for listener in listeners:
+            if listener.part is not None:
+                listener.part.dispose()
+            self._tell(listener, error)
+        self._upstream.dispose()
 
-    def _leave(self, observer: abc.ObserverBase[T]) -> None:
-        left = bool(self._listeners)
-        part = self._listeners.pop(observer, None)
-        if part is not None:
-            part.dispose()
-        if left and not self._listeners and not self._keep_alive:
+    def _leave(self, listener: _Listener[T]) -> None:
+        if listener not in self._listeners:
+            return
+        del self._listeners[listener]
+        self._round = None
+        if listener.part is not None:
+            listener.part.dispose()
+        if not self._listeners and not self._keep_alive:
             self._finish(StreamInterrupted("expected a live stream, got one whose last subscriber had left"))
-            self._upstream.dispose()
 
-    def _detach(self, observer: abc.ObserverBase[T], raised: BaseException) -> None:
-        """Tell an observer what it raised; what is told an error leaves by itself."""
+    def _detach(self, listener: _Listener[T], raised: BaseException) -> None:
+        """Tell somebody what it raised, and nothing any more."""
+        self._waiting.append((self._leave, listener))
         log.error("a subscriber raised and was detached", error=type(raised).__name__, exc_info=raised)
         if isinstance(raised, Exception):
-            self._tell(observer, raised, logged=True)
+            self._tell(listener, raised, logged=True)
         else:
             # Nothing here awaits, so a CancelledError is the subscriber's own: that of our task comes when it awaits.
             error = RuntimeError(f"expected a subscriber to raise exceptions at most, got {type(raised).__name__}")
             error.__cause__ = raised
-            self._tell(observer, error, logged=True)
+            self._tell(listener, error, logged=True)
 
-    def _tell(self, observer: abc.ObserverBase[T], error: Exception | None, *, logged: bool = False) -> None:
-        """Tell an observer how it ends: with an error, which may have been logged already, or with completion."""
+    def _tell(self, listener: _Listener[T], error: Exception | None, *, logged: bool = False) -> None:
+        """Tell somebody how it ends: with an error, which may have been logged already, or with completion."""
         traceback = error.__traceback__ if error is not None else None
+        on_error, on_completed = listener.silence()
         try:
             if error is None:
-                observer.on_completed()
+                on_completed()
             else:
-                observer.on_error(error)
+                on_error(error)
         except (Exception, CancelledError) as raised:
             if raised is not error or not logged:
                 log.error("a subscriber raised at the end", error=type(raised).__name__, exc_info=raised)

@@ -91,7 +91,7 @@ def lift(make_step: Callable[[], Step[In, Out]], *, one_by_one: bool = False) ->
             step = make_step()
             batches = isinstance(step, Batched) and not one_by_one
             feeding = BatchObserver(step, observer) if batches else StepObserver(step, observer)
-            return _attach(feeding, source, scheduler)
+            return attach(feeding, source, scheduler)
 
         return Lifted(subscribe)
 
@@ -116,7 +116,7 @@ def lift_settling(
         ) -> abc.DisposableBase:
             clock = clock_of(scheduler, subscriber_scheduler)
             settling = _SettlingObserver(make_step(), observer, patience, clock)
-            subscription = _attach(settling, source, subscriber_scheduler)
+            subscription = attach(settling, source, subscriber_scheduler)
             return CompositeDisposable(subscription, settling.timer)
 
         return Lifted(subscribe)
@@ -150,17 +150,30 @@ class Stream(Observable[Out]):
         Raises:
             TypeError: One of them is a coroutine function.
         """
-        if callable(getattr(on_next, "on_next", None)):
-            told = {name: getattr(on_next, name, None) for name in ("on_next", "on_error", "on_completed")}
-        else:
-            told = {"on_next": on_next, "on_error": on_error, "on_completed": on_completed}
-        for name, function in told.items():
-            if _is_asynchronous(function):
-                raise TypeError(
-                    f"expected a function for {name}, got a coroutine function, which nobody would await:"
-                    " use map_async, or read with iterate"
-                )
-        return super().subscribe(on_next, on_error, on_completed, scheduler=scheduler)
+        return super().subscribe(*told(on_next, on_error, on_completed), scheduler=scheduler)
+
+
+def told(
+    on_next: abc.ObserverBase[In] | Callable[[In], None] | None,
+    on_error: Callable[[Exception], None] | None = None,
+    on_completed: Callable[[], None] | None = None,
+) -> tuple[Callable[[In], None] | None, Callable[[Exception], None] | None, Callable[[], None] | None]:
+    """Find the functions of a subscriber, which may be an observer.
+
+    Raises:
+        TypeError: One of them is a coroutine function.
+    """
+    observer: Any = on_next
+    if callable(getattr(observer, "on_next", None)):
+        on_next, on_error, on_completed = observer.on_next, observer.on_error, observer.on_completed
+    functions: Any = {"on_next": on_next, "on_error": on_error, "on_completed": on_completed}
+    for name, function in functions.items():
+        if _is_asynchronous(function):
+            raise TypeError(
+                f"expected a function for {name}, got a coroutine function, which nobody would await:"
+                " use map_async, or read with iterate"
+            )
+    return functions["on_next"], on_error, on_completed
 
 
 def _is_asynchronous(function: object) -> bool:
@@ -172,8 +185,8 @@ def _is_asynchronous(function: object) -> bool:
 class Lifted(Stream[Out]):
     """What an operator returns. Another operator attaches to it without the observer that Rx puts between any two."""
 
-    def attach(self, observer: StepObserver[Out], scheduler: abc.SchedulerBase | None) -> abc.DisposableBase:
-        """Subscribe a step. The first observer of Rx behind it detaches the whole chain."""
+    def attach(self, observer: Attached[Out], scheduler: abc.SchedulerBase | None) -> abc.DisposableBase:
+        """Subscribe an observer that detaches itself, or in front of one of Rx that detaches the whole chain."""
         try:
             return CompositeDisposable(observer, self._subscribe_core(observer, scheduler))
         except Exception as error:
@@ -192,9 +205,8 @@ def _one_by_one(emit: Callable[[Out], None]) -> Callable[[Sequence[Out]], None]:
     return emit_each
 
 
-def _attach(
-    observer: StepObserver[In], source: Observable[In], scheduler: abc.SchedulerBase | None
-) -> abc.DisposableBase:
+def attach(observer: Attached[In], source: Observable[In], scheduler: abc.SchedulerBase | None) -> abc.DisposableBase:
+    """Subscribe an observer to what an operator returned, or to any other observable."""
     if isinstance(source, Lifted):
         return source.attach(observer, scheduler)
     return source.subscribe(observer, scheduler=scheduler)
@@ -260,7 +272,16 @@ def stopwatch(clock: abc.SchedulerBase) -> Callable[[], float]:
     return lambda: clock.to_seconds(clock.now)
 
 
-class StepObserver(Observer[In]):
+class Attached(Observer[In]):
+    """An observer that takes what the operator in front of it says as it is, and several elements at once."""
+
+    def on_batch(self, values: Sequence[In]) -> None:
+        """Take elements that came at once: one after the other."""
+        for value in values:
+            self.on_next(value)
+
+
+class StepObserver(Attached[In]):
     """Feeds a step and hands on what it returns.
 
     Written against the methods that the base class offers to subclasses, because with plain callbacks a source that
@@ -273,7 +294,7 @@ class StepObserver(Observer[In]):
         self._feed: Callable[[In], Sequence[Any]] = self._feed_first
         self._observer = observer
         self._hand_on: Callable[[Sequence[Any]], None] = (
-            observer.on_batch if isinstance(observer, StepObserver) else _one_by_one(observer.on_next)
+            observer.on_batch if isinstance(observer, Attached) else _one_by_one(observer.on_next)
         )
         self._raised: Exception | None = None  # by the subscriber, and no error of the source when it comes back as one
 
@@ -293,11 +314,6 @@ class StepObserver(Observer[In]):
             except Exception as error:
                 self._raised = error
                 raise
-
-    def on_batch(self, values: Sequence[In]) -> None:
-        """Feed what a step in front of this one returned at once: one item after the other."""
-        for value in values:
-            self.on_next(value)
 
     def _feed_first(self, value: In) -> Sequence[Any]:
         """Feed the first item, which shows whether the operators are in an order that fits."""

@@ -693,11 +693,13 @@ def test_who_leaves_while_it_is_still_subscribing_to_an_open_source_disposes_it(
 
 
 def test_who_raises_while_it_is_still_subscribing_is_detached() -> None:
-    raiser = Raiser(ValueError("of the subscriber"))
-    shared = at_once([1, 2], None).pipe(fan_out())
-    raiser.join(shared)
-    assert (raiser.heard, len(raiser.ends)) == ([1], 1)
-    assert Listener(shared).heard == [1, 2]
+    for keep_alive, heard, end in ((True, [1, 2], type(None)), (False, [1], StreamInterrupted)):
+        raiser = Raiser(ValueError("of the subscriber"))
+        shared = at_once([1, 2], None).pipe(fan_out(keep_alive=keep_alive))
+        raiser.join(shared)
+        assert (raiser.heard, len(raiser.ends)) == ([1], 1)
+        late = Listener(shared)
+        assert (late.heard, [type(one) for one in late.ends]) == (heard, [end])  # it was the only one
 
 
 def test_a_source_that_cannot_be_subscribed_to_is_an_error_for_everybody() -> None:
