@@ -1,6 +1,6 @@
 """What it costs to share a stream, and to hand it to a consumer, beside the plain ways of Python and Rx.
 
-    python -m benchmarks.fan_out [--deliveries N] [--events N] [--rounds N] [--quick] [--json FILE]
+    python -m benchmarks.fan_out [--quick] [--json FILE]
 
 Three tables:
 
@@ -13,26 +13,17 @@ Three tables:
   `"latest"` and `"conflate"` hand over fewer elements than came, which is what they are for. Costs are by element that
   came.
 
-It is kept fair as in `benchmarks.pipeline`: everybody in one process, CPU time, interleaved rounds in another order
-each time, a collection before every run; costs are medians over the rounds, ratios medians of what was measured within
-one round. Subscribers append to a list, and everybody is held to what they should have got, in every run. What
-subscribes is not counted, except in a late join. Trust the ratios, and no figure across tables.
+It is kept fair as `benchmarks.harness` says. Subscribers append to a list, and everybody is held to what they should
+have got, in every run. What subscribes is not counted, except in a late join.
 """
 
 from __future__ import annotations
 
-import argparse
 import asyncio
-import gc
-import json
-import platform
 import sys
 import time
 from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from functools import partial
-from importlib.metadata import version
-from pathlib import Path
-from random import Random
 from typing import Any
 
 import reactivex
@@ -40,12 +31,14 @@ from reactivex import Observable, abc
 from reactivex.disposable import Disposable
 from reactivex.subject import ReplaySubject, Subject
 
-from benchmarks.pipeline import Measured
+from benchmarks.harness import Effort, Table, compare, effort, main, per
 from benchmarks.workload import workload
 from orx_rx import iterate
 from orx_rx import operators as ops
 from orx_rx.flow import current_flow
 from orx_rx.inbox import Overflow
+
+TITLE = "Sharing a stream, and handing it to a consumer"
 
 SUBSCRIBERS = (1, 10, 100, 1000)
 CHUNK = 100  # elements that come at once
@@ -54,8 +47,6 @@ BUFFER = 256  # elements that may wait, the default of `iterate`
 Push = Callable[[Sequence[Any]], None]
 Subscriber = Callable[[Any], None]
 Join = Callable[[Subscriber], object]
-Run = Callable[[], float]
-"""Does the work once, checks it, and says what it cost, in seconds of CPU."""
 
 
 # sharing
@@ -268,121 +259,58 @@ def deltas(count: int) -> list[Any]:
     return [event for event in made if event.type == "response.output_text.delta"]
 
 
-# measuring
-
-
-def interleaved(runs: Mapping[str, Run], baseline: str, elements: int, rounds: int) -> dict[str, Measured]:
-    """Measure in interleaved rounds.
-
-    Args:
-        runs: Who is measured.
-        baseline: Whom the ratios are about.
-        elements: By how many the cost of a run is divided.
-        rounds: How many rounds.
-    """
-    for run in runs.values():
-        run()
-    costs: dict[str, list[float]] = {name: [] for name in runs}
-    gc.collect()
-    gc.freeze()
-    for number in range(rounds):
-        for name in Random(number).sample(list(runs), len(runs)):
-            gc.collect()
-            costs[name].append(runs[name]() / elements * 1e6)
-    gc.unfreeze()
-    base = costs[baseline]
-    return {
-        name: Measured(cost, [one / its for one, its in zip(cost, base, strict=True)]) for name, cost in costs.items()
-    }
-
-
-def table(title: str, columns: Mapping[str, Mapping[str, Measured]]) -> str:
-    """Draw costs and ratios: a row for each contender, a column for each case."""
-    names = list(next(iter(columns.values())))
-    lines = [f"{title:<42}" + "".join(f"{column:>20}" for column in columns)]
-    for name in names:
-        cells = (f"{measured[name].cost:.3f} ({measured[name].ratio:.2f})" for measured in columns.values())
-        lines.append(f"{name:<42}" + "".join(f"{cell:>20}" for cell in cells))
-    return "\n".join(lines)
-
-
 def _hold_to(expected: int, got: int) -> None:
     if got != expected:
         raise ValueError(f"expected a subscriber to get {expected} elements, got {got}")
 
 
-def _report(tables: Mapping[str, Mapping[str, Mapping[str, Measured]]]) -> dict[str, object]:
-    return {
-        "versions": _versions(),
-        "tables": {
-            title: {
-                column: {
-                    name: {"microseconds": one.cost, "quartiles": one.spread, "ratio": one.ratio, "rounds": one.rounds}
-                    for name, one in measured.items()
-                }
-                for column, measured in columns.items()
-            }
-            for title, columns in tables.items()
-        },
+# measuring
+
+
+def sharing(effort: Effort) -> Table:
+    """Measure to share with more and more subscribers."""
+    deliveries, most = effort.of(50_000), effort.of(max(SUBSCRIBERS) * 5)
+    cases = {
+        f"{subscribers:,}": {
+            name: per(max(1, deliveries // subscribers) * subscribers, partial(share, make, subscribers, elements))
+            for name, make in SHARING.items()
+        }
+        for subscribers in SUBSCRIBERS
+        if subscribers <= most
+        for elements in (range(max(1, deliveries // subscribers)),)
     }
+    return compare("Sharing, by the number of subscribers", "us a delivery", LOOP, cases, effort.times(7))
 
 
-def _versions() -> dict[str, str]:
-    return {"python": platform.python_version(), **{name: version(name) for name in ("orx-rx", "reactivex")}}
+def joining(effort: Effort) -> Table:
+    """Measure to join late."""
+    elements = range(effort.of(20_000))
+    runs = {name: per(len(elements), partial(join_late, make, elements)) for name, make in JOINING.items()}
+    return compare("A late join", "us an element", LOOP, {f"{len(elements):,} elements": runs}, effort.times(7))
 
 
-def main() -> None:
-    """Measure and print."""
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.fan_out", description=(__doc__ or "").splitlines()[0])
-    parser.add_argument(
-        "--deliveries", type=int, default=50_000, metavar="N", help="elements times subscribers (50000)"
-    )
-    parser.add_argument("--events", type=int, default=20_000, metavar="N", help="of a history, and handed over (20000)")
-    parser.add_argument("--rounds", type=int, default=7, metavar="N", help="rounds (7)")
-    parser.add_argument("--quick", action="store_true", help="three rounds, and a fifth of the elements")
-    parser.add_argument("--json", type=Path, metavar="FILE", help="write all that was measured to a file")
-    options = parser.parse_args()
-    least: int = max(SUBSCRIBERS) * (5 if options.quick else 1)
-    if options.deliveries < least or options.events < CHUNK * 5 or options.rounds < 2:
-        parser.error(
-            f"expected at least {least} deliveries, {CHUNK * 5} events and 2 rounds, "
-            f"got {options.deliveries}, {options.events} and {options.rounds}"
-        )
-    scale = 5 if options.quick else 1
-    rounds: int = 3 if options.quick else options.rounds
-    deliveries: int = options.deliveries // scale
-    events: int = options.events // scale
-    print(", ".join(f"{package} {number}" for package, number in _versions().items()), end="\n\n")
-
-    tables: dict[str, dict[str, dict[str, Measured]]] = {}
-    sharing: dict[str, dict[str, Measured]] = {}
-    for subscribers in SUBSCRIBERS:
-        elements = range(deliveries // subscribers)
-        print(f"sharing: {len(elements):,} elements, {subscribers:,} subscribers, {rounds} rounds", file=sys.stderr)
-        runs = {name: partial(share, make, subscribers, elements) for name, make in SHARING.items()}
-        sharing[f"{subscribers:,}"] = interleaved(runs, LOOP, len(elements) * subscribers, rounds)
-    title = "us a delivery (times the loop), subscribers"
-    tables["sharing"] = sharing
-    print(table(title, sharing), end="\n\n")
-
-    print(f"a late join: {events:,} elements, {rounds} rounds", file=sys.stderr)
-    runs = {name: partial(join_late, make, range(events)) for name, make in JOINING.items()}
-    tables["late join"] = {f"{events:,} elements": interleaved(runs, LOOP, events, rounds)}
-    print(table("late join, us an element (times the loop)", tables["late join"]), end="\n\n")
-
-    handed = deltas(events)
-    print(f"handing over: {events:,} elements, {CHUNK} at a time, {rounds} rounds", file=sys.stderr)
+def handing(effort: Effort) -> Table:
+    """Measure to hand over to another task."""
+    elements = deltas(effort.of(20_000))
     with asyncio.Runner() as runner:
-        runs = {name: partial(_in_loop, runner, name, handed) for name in HANDING}
-        tables["handing over"] = {f"{events:,} elements": interleaved(runs, QUEUE, events, rounds)}
-    print(table("hand-over, us an element (times the queue)", tables["handing over"]))
-    if options.json is not None:
-        options.json.write_text(json.dumps(_report(tables), indent=2) + "\n", encoding="utf-8")
+        runs = {name: per(len(elements), partial(_in_loop, runner, name, elements)) for name in HANDING}
+        case = f"{len(elements):,} elements, {CHUNK} at a time"
+        return compare("Handing over to another task", "us an element", QUEUE, {case: runs}, effort.times(7))
 
 
 def _in_loop(runner: asyncio.Runner, name: str, elements: Sequence[Any]) -> float:
     return runner.run(hand_over(name, elements))
 
 
+def tables(effort: Effort) -> list[Table]:
+    """Measure with a given effort."""
+    return [sharing(effort), joining(effort), handing(effort)]
+
+
+def measure(quick: bool) -> list[Table]:
+    """Measure."""
+    return tables(effort(quick))
+
+
 if __name__ == "__main__":
-    main()
+    main(measure, __doc__)

@@ -1,6 +1,6 @@
 """What it costs to read a JSON object while it is written, beside the stream alone and the plain way.
 
-    python -m benchmarks.partial [--rounds N] [--quick]
+    python -m benchmarks.partial [--quick] [--json FILE]
 
 An object of 20 and one of 200 KB, a list of small objects, comes in deltas of four characters and chunks of 16 KiB.
 Ways to read it:
@@ -10,19 +10,15 @@ Ways to read it:
 - pydantic at every delta: the whole text so far is parsed and validated again. It is measured with the small object,
   since what it takes grows with the square.
 
-It is kept fair as in `benchmarks.pipeline`: everybody in one process and one event loop, which turns between chunks;
-CPU time, interleaved rounds in another order each time, a collection before every run; costs are medians over the
-rounds, ratios medians of what was measured within one round. Everybody is held to the whole object at the end. The
-floor is a promise about a ratio: one that is missed is printed and no error.
+It is kept fair as `benchmarks.harness` says: everybody in one event loop, which turns between chunks, and held to the
+whole object at the end.
 """
 
 from __future__ import annotations
 
-import argparse
 import asyncio
-import sys
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from typing import Any
 
@@ -32,15 +28,13 @@ from reactivex import Observable, abc
 from reactivex import operators as rx
 from reactivex.disposable import Disposable
 
-from benchmarks.fan_out import interleaved, table
-from benchmarks.pipeline import Measured
+from benchmarks.harness import Effort, Promise, Run, Table, compare, effort, main, per
 from benchmarks.workload import Workload, told
 from orx_rx import Operator
 from orx_rx import operators as ops
 from orx_rx.models import Event, ResponseTextDeltaEvent, ResponseTextDoneEvent
 
-MOST = 3.0
-"""Times the stream alone that `partial` costs, at most."""
+TITLE = "Reading a JSON object while it is written"
 
 SIZES = {"20 KB": 125, "200 KB": 1250}
 """The length of the text, and how many entries that takes."""
@@ -110,6 +104,8 @@ READING: Mapping[str, Callable[[], Operator[Event, Any]]] = {
 }
 """Every way to read the object: an operator behind a checked and accumulated stream."""
 
+PROMISES = {name: Promise(3, most=True) for name in READING if name.startswith("partial")}
+
 
 async def read(name: str, stream: Workload, expected: Entries) -> float:
     """Read a stream to its end, and say what that cost, in seconds of CPU.
@@ -143,36 +139,32 @@ async def read(name: str, stream: Workload, expected: Entries) -> float:
     return cost
 
 
-def measure(size: str, rounds: int) -> dict[str, Measured]:
-    """Measure every way with an object of a size, in milliseconds."""
-    entries = made(SIZES[size])
-    stream = stream_of(entries)
-    names = [name for name in READING if name != NAIVE or size == next(iter(SIZES))]
-    print(f"{size}: {len(stream.text):,} characters, {stream.events:,} events, {rounds} rounds", file=sys.stderr)
-    with asyncio.Runner() as runner:
-        runs = {name: partial(_in_loop, runner, name, stream, entries) for name in names}
-        return interleaved(runs, ALONE, 1000, rounds)
-
-
 def _in_loop(runner: asyncio.Runner, name: str, stream: Workload, entries: Entries) -> float:
     return runner.run(read(name, stream, entries))
 
 
-def main() -> None:
-    """Measure and print."""
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.partial", description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("--rounds", type=int, default=7, metavar="N", help="rounds (7)")
-    parser.add_argument("--quick", action="store_true", help="three rounds")
-    options = parser.parse_args()
-    if options.rounds < 2:
-        parser.error(f"expected at least 2 rounds, got {options.rounds}")
-    ratio = 0.0
-    for size in SIZES:
-        measured = measure(size, 3 if options.quick else options.rounds)
-        print(table("ms of CPU a stream (times the stream alone)", {size: measured}), end="\n\n")
-        ratio = max(one.ratio for name, one in measured.items() if name not in (ALONE, NAIVE))
-    print(f"partial costs at most {MOST:g} times the stream alone: {ratio:.2f}, {'OK' if ratio < MOST else 'MISSED'}")
+def runs_of(runner: asyncio.Runner, count: int, names: Iterable[str]) -> dict[str, Run]:
+    """Make a run of every way, with an object of so many entries; they say milliseconds."""
+    entries = made(count)
+    stream = stream_of(entries)
+    return {name: per(1, partial(_in_loop, runner, name, stream, entries), 1e3) for name in names}
+
+
+def tables(effort: Effort) -> list[Table]:
+    """Measure with a given effort."""
+    small, large = SIZES
+    with asyncio.Runner() as runner:
+        cases = {
+            small: runs_of(runner, effort.kept(SIZES[small]), READING),
+            large: runs_of(runner, effort.kept(SIZES[large]), [name for name in READING if name != NAIVE]),
+        }
+        return [compare("An object", "ms a stream", ALONE, cases, effort.times(7), PROMISES)]
+
+
+def measure(quick: bool) -> list[Table]:
+    """Measure."""
+    return tables(effort(quick))
 
 
 if __name__ == "__main__":
-    main()
+    main(measure, __doc__)

@@ -19,11 +19,10 @@ from benchmarks.fan_out import (
     Push,
     Subscriber,
     hand_over,
-    interleaved,
     join_late,
     share,
-    table,
 )
+from benchmarks.harness import draw, interleaved, tabulate
 from benchmarks.peers import CONTENDERS, OURS, Read
 from benchmarks.pipeline import FLOORS, check
 from benchmarks.workload import workload
@@ -99,16 +98,22 @@ def test_a_way_to_share_that_loses_an_element_is_found_out() -> None:
         share(careless, 1, range(20))
 
 
-def test_costs_are_by_element_and_ratios_by_round() -> None:
+def test_ratios_are_by_round() -> None:
     costs = {QUEUE: iter([9.0, 1.0, 2.0, 4.0]), "twice": iter([9.0, 2.0, 4.0, 8.0])}
     runs = {name: partial(next, its) for name, its in costs.items()}
-    measured = interleaved(runs, QUEUE, 10**6, 3)
+    measured = interleaved(runs, QUEUE, 3)
     assert {name: (one.rounds, one.ratio) for name, one in measured.items()} == {
         QUEUE: ([1.0, 2.0, 4.0], 1.0),
         "twice": ([2.0, 4.0, 8.0], 2.0),
     }
-    assert [line.split() for line in table("costs", {"case": measured}).splitlines()] == [
-        ["costs", "case"],
-        [QUEUE, "2.000", "(1.00)"],
-        ["twice", "4.000", "(2.00)"],
+    table = tabulate("Title", "us", QUEUE, {"case": measured})
+    assert [line.split() for line in draw(table).splitlines()] == [
+        ["Title"],
+        ["us", "case"],
+        [QUEUE, "2.00", "(1.50", "to", "3.00)"],
+        ["twice", "4.00", "(3.00", "to", "6.00)"],
+        [],
+        ["times", QUEUE, "case"],
+        [QUEUE, "1"],
+        ["twice", "2"],
     ]
