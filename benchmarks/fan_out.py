@@ -279,14 +279,14 @@ def sharing(effort: Effort) -> Table:
         if subscribers <= most
         for elements in (range(max(1, deliveries // subscribers)),)
     }
-    return compare("Sharing, by the number of subscribers", "us a delivery", LOOP, cases, effort.times(7))
+    return compare("Sharing, by the number of subscribers", "µs a delivery", LOOP, cases, effort.times(7))
 
 
 def joining(effort: Effort) -> Table:
     """Measure to join late."""
     elements = range(effort.of(20_000))
     runs = {name: per(len(elements), partial(join_late, make, elements)) for name, make in JOINING.items()}
-    return compare("A late join", "us an element", LOOP, {f"{len(elements):,} elements": runs}, effort.times(7))
+    return compare("A late join", "µs an element", LOOP, {f"{len(elements):,} elements": runs}, effort.times(7))
 
 
 def handing(effort: Effort) -> Table:
@@ -295,7 +295,7 @@ def handing(effort: Effort) -> Table:
     with asyncio.Runner() as runner:
         runs = {name: per(len(elements), partial(_in_loop, runner, name, elements)) for name in HANDING}
         case = f"{len(elements):,} elements, {CHUNK} at a time"
-        return compare("Handing over to another task", "us an element", QUEUE, {case: runs}, effort.times(7))
+        return compare("Handing over to another task", "µs an element", QUEUE, {case: runs}, effort.times(7))
 
 
 def _in_loop(runner: asyncio.Runner, name: str, elements: Sequence[Any]) -> float:

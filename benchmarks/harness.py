@@ -33,7 +33,8 @@ import platform
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Mapping, Sequence
+import warnings
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import date
 from importlib.metadata import PackageNotFoundError, version
@@ -86,11 +87,11 @@ class Effort:
 
     def kept(self, count: int, least: int = 1) -> int:
         """Scale a size that a quick look keeps as it is; otherwise as `of`."""
-        return count if self.scale >= 0.1 else self.of(count, least)
+        return count if self.scale >= QUICK.scale else self.of(count, least)
 
     def times(self, rounds: int) -> int:
-        """Limit the rounds of something that takes long; two at least, since there are quartiles."""
-        return max(2, min(rounds, self.rounds))
+        """Limit the rounds of something that takes long."""
+        return min(rounds, self.rounds)
 
 
 FULL, QUICK, TINY = Effort(11, 1.0), Effort(3, 0.2), Effort(2, 0.001)
@@ -157,6 +158,8 @@ class Measured:
     @property
     def spread(self) -> tuple[float, float]:
         """The lower and the upper quartile of the cost."""
+        if len(self.rounds) == 1:
+            return self.cost, self.cost
         lower, _, upper = quantiles(self.rounds, n=4, method="inclusive")
         return lower, upper
 
@@ -186,7 +189,7 @@ class Table:
 
     Attributes:
         title: What is measured.
-        unit: Of the costs, as "us an event".
+        unit: Of the costs, as "µs an event".
         baseline: The row that the ratios are about.
         columns: The cases.
         rows: The contenders, each with a cell for every case; None where it takes no part.
@@ -203,9 +206,18 @@ class Table:
 
 @dataclass(frozen=True, slots=True)
 class Suite:
-    """What one benchmark module measured."""
+    """What one benchmark module measured.
+
+    Attributes:
+        title: What the module is about.
+        day: When it was measured, as 2026-01-31.
+        quick: Whether it was a quick look.
+        tables: What was measured.
+    """
 
     title: str
+    day: str
+    quick: bool
     tables: list[Table]
 
 
@@ -214,22 +226,16 @@ class Results:
     """What is written as JSON.
 
     Attributes:
-        day: When it was measured, as 2026-01-31.
         machine: The model of the processor.
         cores: How many there are.
-        quick: Whether it was a quick look.
         versions: Of Python and the packages.
         suites: What was measured, by the name of the module.
-        failed: The modules that failed.
     """
 
-    day: str
     machine: str
     cores: int
-    quick: bool
     versions: dict[str, str]
     suites: dict[str, Suite]
-    failed: list[str] = field(default_factory=list[str])
 
 
 RESULTS = TypeAdapter(Results)
@@ -288,16 +294,24 @@ def interleaved(runs: Mapping[str, Run], baseline: str, rounds: int) -> dict[str
         run()
     costs: dict[str, list[float]] = {name: [] for name in runs}
     gc.collect()
+    frozen = gc.get_freeze_count()
     gc.freeze()
     for number in range(rounds):
         for name in Random(number).sample(list(runs), len(runs)):
             gc.collect()
             costs[name].append(runs[name]())
-    gc.unfreeze()
+    if not frozen:  # else somebody else has frozen more than this, and wants it to stay
+        gc.unfreeze()
     base = costs[baseline]
     return {
         name: Measured(cost, [one / its for one, its in zip(cost, base, strict=True)]) for name, cost in costs.items()
     }
+
+
+def once(runs: Mapping[str, Run], baseline: str) -> dict[str, Measured]:
+    """Measure what is the same at every time; otherwise as `interleaved`."""
+    costs = {name: run() for name, run in runs.items()}
+    return {name: Measured([cost], [cost / costs[baseline]]) for name, cost in costs.items()}
 
 
 def compare(
@@ -307,6 +321,7 @@ def compare(
     cases: Mapping[str, Mapping[str, Run]],
     rounds: int | Mapping[str, int],
     promises: Mapping[str, Promise] | None = None,
+    within: Collection[str] | None = None,
 ) -> Table:
     """Measure cases, one after the other, each in interleaved rounds.
 
@@ -317,13 +332,14 @@ def compare(
         cases: The columns: for each who takes part.
         rounds: How many rounds; or how many for each case.
         promises: What is promised about rows.
+        within: The cases in which that holds; all by default.
     """
     measured: dict[str, dict[str, Measured]] = {}
     for case, runs in cases.items():
         many = rounds if isinstance(rounds, int) else rounds[case]
         tell(f"{title}: {case}, {many} rounds")
         measured[case] = interleaved(runs, baseline, many)
-    return tabulate(title, unit, baseline, measured, promises)
+    return tabulate(title, unit, baseline, measured, promises, within)
 
 
 def tabulate(
@@ -332,6 +348,7 @@ def tabulate(
     baseline: str,
     cases: Mapping[str, Mapping[str, Measured]],
     promises: Mapping[str, Promise] | None = None,
+    within: Collection[str] | None = None,
 ) -> Table:
     """Make a table of what was measured; otherwise as `compare`."""
     promised = dict(promises or {})
@@ -341,7 +358,13 @@ def tabulate(
         unit,
         baseline,
         list(cases),
-        {name: [_cell(measured.get(name), promised.get(name)) for measured in cases.values()] for name in names},
+        {
+            name: [
+                _cell(measured.get(name), promised.get(name) if within is None or case in within else None)
+                for case, measured in cases.items()
+            ]
+            for name in names
+        },
         {name: promise for name, promise in promised.items() if name in names},
     )
 
@@ -383,10 +406,9 @@ def machine() -> str:
     return next(models, "") or platform.processor() or platform.machine()
 
 
-def results(suites: Mapping[str, Suite], quick: bool, failed: Sequence[str] = ()) -> Results:
-    """Put together what was measured here and today."""
-    today = date.today().isoformat()
-    return Results(today, machine(), os.cpu_count() or 1, quick, versions(), dict(suites), list(failed))
+def results(suites: Mapping[str, Suite]) -> Results:
+    """Put together what was measured here."""
+    return Results(machine(), os.cpu_count() or 1, versions(), dict(suites))
 
 
 def save(path: Path, measured: Results) -> None:
@@ -458,10 +480,11 @@ def main(measure: Callable[[bool], list[Table]], doc: str | None) -> None:
     parser.add_argument("--json", type=Path, metavar="FILE", help="write all that was measured to a file")
     options = parser.parse_args()
     quick: bool = options.quick
+    warnings.simplefilter("ignore")  # those of peers; ours are errors in the tests
     print(", ".join(f"{package} {number}" for package, number in versions().items()), end="\n\n", flush=True)
     tables = measure(quick)
     for table in tables:
         print(draw(table), end="\n\n")
     if options.json is not None:
-        suite = Suite(str(module.__dict__["TITLE"]), tables)
-        save(options.json, results({name.rpartition(".")[2]: suite}, quick))
+        suite = Suite(str(module.__dict__["TITLE"]), date.today().isoformat(), quick, tables)
+        save(options.json, results({name.rpartition(".")[2]: suite}))
