@@ -45,10 +45,8 @@ format: $(DEV)  ## format, and fix what the linter can fix
 	$(RUN) ruff format .
 	$(RUN) ruff check --fix .
 
-bench: $(DEV)  ## measure the pipeline, the fan-out, and partial output
-	@$(RUN) benchmarks.pipeline
-	@$(RUN) benchmarks.fan_out
-	@$(RUN) benchmarks.partial
+bench: $(DEV)  ## measure everything in ten minutes (BENCH=--quick in two), and write docs/performance.md
+	@$(RUN) benchmarks $(BENCH); code=$$?; $(RUN) benchmarks.report && exit $$code
 
 docs: $(DOCS)  ## build the docs into docs/_build, with warnings as errors
 	$(RUN) sphinx --quiet --nitpicky --fail-on-warning --doctree-dir docs/_build/doctrees docs docs/_build/html
