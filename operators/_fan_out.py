@@ -9,12 +9,11 @@ from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar
 
 from reactivex.disposable import Disposable, SingleAssignmentDisposable
 from reactivex.internal import default_error, noop
-from reactivex.scheduler import CurrentThreadScheduler
 
 from orx_rx.errors import JoinedTooLate, StreamInterrupted
 from orx_rx.flow import Flow, current_flow, subscribing
 from orx_rx.reporting import log, unheard
-from orx_rx.step import Attached, Lifted, attach, told
+from orx_rx.step import Attached, Lifted, attach, on_trampoline, told
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -99,14 +98,7 @@ class _Shared(Lifted[T]):
         return self._join(_Listener(*told(on_next, on_error, on_completed)), scheduler)
 
     def _join(self, listener: _Listener[T], scheduler: abc.SchedulerBase | None) -> abc.DisposableBase:
-        def join(*_: object) -> None:
-            self._hub.join(listener, scheduler)
-
-        trampoline = CurrentThreadScheduler.singleton()  # what is scheduled in this thread waits, as ever in Rx
-        if trampoline.schedule_required():
-            trampoline.schedule(join)
-        else:
-            join()
+        on_trampoline(lambda: self._hub.join(listener, scheduler))
         return Disposable(partial(self._hub.leave, listener))
 
 

@@ -98,7 +98,9 @@ class Iteration(Reading[T]):
     async def __anext__(self) -> T:
         """Read the next element."""
         inbox = self._inbox
-        if self._call.is_open:
+        if self._call.awaited is None and inbox.elements:
+            return inbox.take()
+        if self._call.awaited is not None:
             raise RuntimeError("expected one task to read an iteration, got a second one")
         if self._over:
             raise StopAsyncIteration
@@ -148,28 +150,27 @@ class Iteration(Reading[T]):
 
 
 class _Call:
-    """What a reader waits for, in its loop; the inbox knows nothing else of the reader."""
+    """What a reader waits for, in its loop; the inbox knows nothing else of the reader.
+
+    Attributes:
+        awaited: What the reader awaits; None while it does not wait.
+    """
 
     def __init__(self) -> None:
-        self._awaited: asyncio.Future[None] | None = None
-
-    @property
-    def is_open(self) -> bool:
-        """Whether somebody waits."""
-        return self._awaited is not None
+        self.awaited: asyncio.Future[None] | None = None
 
     async def wait(self, inbox: Inbox[Any]) -> None:
         """Wait until there is something in an inbox, or the end."""
-        self._awaited = asyncio.get_running_loop().create_future()
+        self.awaited = asyncio.get_running_loop().create_future()
         try:
             if inbox.is_empty:  # nothing came from another thread in between
-                await self._awaited
+                await self.awaited
         finally:
-            self._awaited = None
+            self.awaited = None
 
     def answer(self) -> None:
         """Wake whoever waits."""
-        awaited = self._awaited
+        awaited = self.awaited
         if awaited is not None and not awaited.done():
             wake(awaited)
 
@@ -177,7 +178,7 @@ class _Call:
 class _OfLast(Accumulator):
     """Accumulates one response after the other."""
 
-    def feed(self, event: Event) -> Sequence[Event]:
+    def feed(self, event: Event, /) -> Sequence[Event]:
         if self.final_response is not None and isinstance(event, ResponseCreatedEvent):
             self.reset()
         return super().feed(event)

@@ -8,15 +8,16 @@ from math import inf
 from threading import RLock
 from typing import TYPE_CHECKING, Any, Generic, Literal, TypeAlias, TypeVar, cast
 
-from reactivex import abc
-
 from orx_rx.errors import ConsumerTooSlow
 from orx_rx.flow import Flow, subscribing
-from orx_rx.protocol.conflation import continues, merged
+from orx_rx.protocol.conflation import merged, where_of
 from orx_rx.reporting import log
+from orx_rx.step import TakesBatches
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Generator, Mapping
+    from collections.abc import Callable, Generator, Mapping, Sequence
+
+    from reactivex import abc
 
 T = TypeVar("T")
 
@@ -44,7 +45,7 @@ def _is_count(value: object, least: int) -> bool:
     return isinstance(value, int) and not isinstance(value, bool) and value >= least
 
 
-class Inbox(abc.ObserverBase[T]):
+class Inbox(TakesBatches[T]):
     """Keeps what an observable emits until somebody takes it; when it is full, the oldest element is dropped.
 
     Elements may come from another thread than that of the reader.
@@ -206,6 +207,14 @@ class _Pausing(Inbox[T]):
         self._paused = False
         self._lock = RLock()
 
+    def on_batch(self, values: Sequence[T]) -> None:
+        """Keep elements, unless nobody wants more."""
+        if not self.ended:
+            self.elements.extend(values)
+            if len(self.elements) > self._most:
+                self.overflow()
+            self.news()
+
     def take(self) -> T:
         """Take the oldest element, and let the source go on if enough were taken."""
         element = self.elements.popleft()
@@ -239,13 +248,27 @@ class _Pausing(Inbox[T]):
 class _Conflating(_Pausing[T]):
     """Keeps deltas that continue each other as one element."""
 
+    def __init__(self, mark: int, low: int) -> None:
+        super().__init__(mark, low)
+        self._kind: type[object] | None = None  # of what came last
+        self._where: Callable[[Mapping[str, object]], object] | None = None  # reads its place, if it is a delta
+        self._place: object = None
+
     def on_next(self, value: T) -> None:
         """Keep an element, as a part of the last one if it continues that."""
+        self.on_batch((value,))
+
+    def on_batch(self, values: Sequence[T]) -> None:
+        """Keep elements, each as a part of the one before it if it continues that."""
         with self._lock:
-            if not self.ended and self._is_merged(value):
-                self.merged += 1
+            if self.ended:
                 return
-        super().on_next(value)
+            for value in values:
+                if self._continues(value):
+                    self._merge(value)
+                else:
+                    self.elements.append(value)
+        super().on_batch(())
 
     def take(self) -> T:
         """Take the oldest element."""
@@ -253,16 +276,25 @@ class _Conflating(_Pausing[T]):
             element: Any = super().take()
         return cast("T", merged(element)) if type(element) is _Run else cast("T", element)
 
-    def _is_merged(self, value: T) -> bool:
-        last: Any = self.elements[-1] if self.elements else None
+    def _continues(self, value: T) -> bool:
+        """Say whether an element is a delta that goes on where the last one ended, and that one waits still."""
+        kind = type(value)
+        if kind is not self._kind:
+            self._kind, self._where = kind, where_of(kind)
+            self._place = self._where and self._where(value.__dict__)
+            return False
+        if self._where is None:
+            return False
+        last, self._place = self._place, self._where(value.__dict__)
+        return last == self._place and bool(self.elements)
+
+    def _merge(self, value: T) -> None:
+        last: Any = self.elements[-1]
         if type(last) is _Run:
-            if continues(value, last[-1]):
-                last.append(value)
-                return True
-        elif continues(value, last):
+            last.append(value)
+        else:
             self.elements[-1] = cast("T", _Run([last, value]))
-            return True
-        return False
+        self.merged += 1
 
 
 class _Run(list[Any]):

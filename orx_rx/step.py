@@ -7,18 +7,17 @@ from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
 from inspect import iscoroutinefunction
-from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, TypeVar, cast
 
-from reactivex import Observable, Observer
-from reactivex.disposable import CompositeDisposable, Disposable, SerialDisposable
+from reactivex import Observable, Observer, abc
+from reactivex.disposable import CompositeDisposable, Disposable, SerialDisposable, SingleAssignmentDisposable
+from reactivex.scheduler import CurrentThreadScheduler
 from reactivex.scheduler.eventloop import AsyncIOScheduler
 
 from orx_rx.protocol.steps import Batched
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-
-    from reactivex import abc
 
 In = TypeVar("In")
 Out = TypeVar("Out")
@@ -182,17 +181,94 @@ def _is_asynchronous(function: object) -> bool:
     return iscoroutinefunction(function) or (callable(function) and iscoroutinefunction(type(function).__call__))
 
 
+class TakesBatches(abc.ObserverBase[In]):
+    """An observer that takes several elements at once."""
+
+    def on_batch(self, values: Sequence[In]) -> None:
+        """Take elements that came at once: one after the other."""
+        for value in values:
+            self.on_next(value)
+
+
+class Attached(Observer[In], TakesBatches[In]):
+    """An observer that an operator is subscribed with as it is, without the one that Rx puts between any two.
+
+    It detaches itself from what has ended, or stands in front of another that does.
+    """
+
+
 class Lifted(Stream[Out]):
-    """What an operator returns. Another operator attaches to it without the observer that Rx puts between any two."""
+    """What an operator returns: what takes batches gets what comes at once as one."""
 
     def attach(self, observer: Attached[Out], scheduler: abc.SchedulerBase | None) -> abc.DisposableBase:
-        """Subscribe an observer that detaches itself, or in front of one of Rx that detaches the whole chain."""
+        """Subscribe an observer as it is."""
         try:
             return CompositeDisposable(observer, self._subscribe_core(observer, scheduler))
         except Exception as error:
             if not observer.fail(error):
                 raise
             return Disposable()
+
+    def subscribe(
+        self,
+        on_next: abc.ObserverBase[Out] | Callable[[Out], None] | None = None,
+        on_error: Callable[[Exception], None] | None = None,
+        on_completed: Callable[[], None] | None = None,
+        *,
+        scheduler: abc.SchedulerBase | None = None,
+    ) -> abc.DisposableBase:
+        """Subscribe an observer or functions, as to every `Stream`."""
+        if not isinstance(on_next, TakesBatches):
+            return super().subscribe(on_next, on_error, on_completed, scheduler=scheduler)
+        detaching = _Detaching(cast("TakesBatches[Out]", on_next))
+
+        def connect() -> None:
+            detaching.subscription.disposable = self.attach(detaching, scheduler)
+
+        on_trampoline(connect)
+        return Disposable(detaching.dispose)
+
+
+class _Detaching(Attached[In]):
+    """Hands everything on until the end, and detaches the chain then."""
+
+    def __init__(self, observer: TakesBatches[In]) -> None:
+        super().__init__()
+        self.subscription = SingleAssignmentDisposable()
+        self._observer = observer
+
+    def on_next(self, value: In) -> None:
+        if not self.is_stopped:
+            self._observer.on_next(value)
+
+    def on_batch(self, values: Sequence[In]) -> None:
+        if not self.is_stopped:
+            self._observer.on_batch(values)
+
+    def _on_error_core(self, error: Exception) -> None:
+        try:
+            self._observer.on_error(error)
+        finally:
+            self.dispose()
+
+    def _on_completed_core(self) -> None:
+        try:
+            self._observer.on_completed()
+        finally:
+            self.dispose()
+
+    def dispose(self) -> None:
+        super().dispose()
+        self.subscription.dispose()
+
+
+def on_trampoline(connect: Callable[[], None]) -> None:
+    """Subscribe as every observable of Rx does: what is scheduled in this thread meanwhile waits until it is done."""
+    trampoline = CurrentThreadScheduler.singleton()
+    if trampoline.schedule_required():
+        trampoline.schedule(lambda _scheduler, _state: connect())
+    else:
+        connect()
 
 
 def _one_by_one(emit: Callable[[Out], None]) -> Callable[[Sequence[Out]], None]:
@@ -270,15 +346,6 @@ def stopwatch(clock: abc.SchedulerBase) -> Callable[[], float]:
     if loop is not None and isinstance(clock, AsyncIOScheduler):
         return loop.time
     return lambda: clock.to_seconds(clock.now)
-
-
-class Attached(Observer[In]):
-    """An observer that takes what the operator in front of it says as it is, and several elements at once."""
-
-    def on_batch(self, values: Sequence[In]) -> None:
-        """Take elements that came at once: one after the other."""
-        for value in values:
-            self.on_next(value)
 
 
 class StepObserver(Attached[In]):

@@ -41,7 +41,7 @@ from orx_rx.http.timeouts import watch_events
 from orx_rx.inbox import Overflow
 from orx_rx.models import Event, ResponseCompletedEvent, ResponseTextDeltaEvent, ResponseTextDoneEvent, TerminalEvent
 from orx_rx.protocol.channels import DELTA_CHANNELS
-from orx_rx.protocol.conflation import continues, merged
+from orx_rx.protocol.conflation import merged, where_of
 from orx_rx.simulator import Script, Simulator, message, play, request_of, scenario_for
 from tests import chain
 from tests.servers import Ear, other_tasks, turns, until
@@ -360,6 +360,11 @@ async def test_where_the_flow_is_not_carried_nothing_pauses_and_nothing_is_lost(
         numbers, _ = await read_slowly(reading, lambda: 0, 3_000)
         assert numbers == list(range(1, EVENTS))
         assert "nothing to pause waiting=256" in caplog.text
+
+
+def continues(event: object, last: object) -> bool:
+    where = where_of(type(event)) if type(event) is type(last) else None
+    return where is not None and where(event.__dict__) == where(last.__dict__)
 
 
 def test_the_docs_name_every_operator_that_was_tried(request: pytest.FixtureRequest) -> None:

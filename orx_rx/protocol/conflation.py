@@ -8,24 +8,27 @@ from orx_rx.protocol.channels import DELTA_CHANNELS, ByClass, Channel
 from orx_rx.protocol.growth import GROWTHS, Text
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from orx_rx.models.event_base import Event
 
 _CHANNELS: ByClass[Channel] = ByClass(DELTA_CHANNELS)
 
 
-def continues(event: object, last: object) -> bool:
-    """Say whether an event is a delta that goes on where the last one ended: the same text of the same part.
+def where_of(kind: type[object]) -> Callable[[Mapping[str, object]], object] | None:
+    """Find what reads the place of a delta from its fields.
+
+    A delta continues the one directly before it when both are of one class and at one place: it is one more piece of
+    the same text.
 
     Args:
-        event: The event, or anything else, which continues nothing.
-        last: What came directly before it.
+        kind: The class of the event, or any other class.
+
+    Returns:
+        The function; None where the class is not that of a delta.
     """
-    if type(event) is not type(last):
-        return False
-    channel = _CHANNELS[type(event)]  # type: ignore[index]
-    return channel is not None and channel.where(event.__dict__) == channel.where(last.__dict__)
+    channel = _CHANNELS[kind]  # type: ignore[index]
+    return None if channel is None else channel.where
 
 
 def merged(deltas: Sequence[Event]) -> Event:
