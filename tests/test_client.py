@@ -729,29 +729,39 @@ def test_without_a_running_loop_a_subscriber_is_told_so() -> None:
 
 @pytest.mark.parametrize("scheme", ["http://", ""])
 async def test_the_proxy_of_the_environment_is_used(monkeypatch: pytest.MonkeyPatch, scheme: str) -> None:
-    async with listening() as proxy, Client(base_url="http://model.invalid:8080/v1", api_key=KEY) as client:
+    async with listening() as proxy:
         monkeypatch.setenv("HTTP_PROXY", f"{scheme}me:hunter2@127.0.0.1:{proxy.port}")
-        ear = Ear(client.events(model="m"))
-        peer, request = await proxy.asked()
-        assert request.target == "http://model.invalid:8080/v1/responses"
-        assert request.all("host") == ["model.invalid:8080"]
-        assert request.all("proxy-authorization") == ["Basic bWU6aHVudGVyMg=="]
-        assert request.all("authorization") == [f"Bearer {KEY}"]
-        await peer.send(answer(HELLO))
-        assert (await ear.ended()).completed
+        async with Client(base_url="http://model.invalid:8080/v1", api_key=KEY) as client:
+            ear = Ear(client.events(model="m"))
+            peer, request = await proxy.asked()
+            assert request.target == "http://model.invalid:8080/v1/responses"
+            assert request.all("host") == ["model.invalid:8080"]
+            assert request.all("proxy-authorization") == ["Basic bWU6aHVudGVyMg=="]
+            assert request.all("authorization") == [f"Bearer {KEY}"]
+            await peer.send(answer(HELLO))
+            assert (await ear.ended()).completed
+
+
+async def test_the_proxy_is_that_of_the_moment_when_the_client_was_made(monkeypatch: pytest.MonkeyPatch) -> None:
+    async with listening() as proxy, listening() as server, Client(retry=ONCE, base_url=server.url) as client:
+        monkeypatch.setenv("HTTP_PROXY", proxy.url)
+        Ear(client.events(model="m"))
+        await server.asked()
+        assert not proxy.knocks()
 
 
 @pytest.mark.parametrize("exceptions", ["127.0.0.1", "*", "localhost,127.0.0.1:{port}"])
 async def test_hosts_that_need_no_proxy_get_none(monkeypatch: pytest.MonkeyPatch, exceptions: str) -> None:
-    async with listening() as proxy, listening() as server, Client(retry=ONCE, base_url=server.url) as client:
+    async with listening() as proxy, listening() as server:
         monkeypatch.setenv("HTTP_PROXY", proxy.url)
         monkeypatch.setenv("NO_PROXY", exceptions.format(port=server.port))
-        ear = Ear(client.events(model="m"))
-        peer, request = await server.asked()
-        assert request.target == "/responses"
-        await peer.send(answer(HELLO))
-        assert (await ear.ended()).completed
-        assert not proxy.knocks()
+        async with Client(retry=ONCE, base_url=server.url) as client:
+            ear = Ear(client.events(model="m"))
+            peer, request = await server.asked()
+            assert request.target == "/responses"
+            await peer.send(answer(HELLO))
+            assert (await ear.ended()).completed
+            assert not proxy.knocks()
 
 
 async def test_a_given_session_decides_about_proxies(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -777,16 +787,17 @@ async def test_a_proxy_that_cannot_be_reached_is_a_failure_to_connect_that_does_
 async def test_a_tunnel_that_the_proxy_refuses_is_a_failure_to_connect_that_does_not_tell_the_key(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    async with listening() as proxy, Client(retry=ONCE, base_url="https://model.invalid", api_key=KEY) as client:
+    async with listening() as proxy:
         monkeypatch.setenv("HTTPS_PROXY", f"http://me:hunter2@127.0.0.1:{proxy.port}")
-        ear = Ear(client.events(model="m"))
-        peer, request = await proxy.asked()
-        assert (request.method, request.target) == ("CONNECT", "model.invalid:443")
-        await peer.send(answer(b"", "403 Forbidden"))
-        error = await ear.failed()
-        assert type(error) is ConnectFailed
-        assert str(error) == "expected an answer, got a refusal of the proxy"
-        assert not [text for text in said_by(error) if "hunter2" in text or KEY in text]
+        async with Client(retry=ONCE, base_url="https://model.invalid", api_key=KEY) as client:
+            ear = Ear(client.events(model="m"))
+            peer, request = await proxy.asked()
+            assert (request.method, request.target) == ("CONNECT", "model.invalid:443")
+            await peer.send(answer(b"", "403 Forbidden"))
+            error = await ear.failed()
+            assert type(error) is ConnectFailed
+            assert str(error) == "expected an answer, got a refusal of the proxy"
+            assert not [text for text in said_by(error) if "hunter2" in text or KEY in text]
 
 
 @pytest.mark.parametrize(("key", "sent"), [(KEY, [f"Bearer {KEY}"]), (None, [])])

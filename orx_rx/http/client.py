@@ -70,9 +70,9 @@ class Client:
     """Speaks to one server.
 
     Settings come from the arguments, else from `ORX_BASE_URL` and `ORX_API_KEY`, else from `OPENAI_BASE_URL` and
-    `OPENAI_API_KEY`. Proxies come from `HTTP_PROXY`, `HTTPS_PROXY` and `NO_PROXY`. Use it as
-    `async with Client() as client`, or close it. A client serves one event loop; `in_thread` makes one for code that
-    has none.
+    `OPENAI_API_KEY`. Proxies come from `HTTP_PROXY`, `HTTPS_PROXY` and `NO_PROXY`. The environment is read when a
+    client is made, and not again. Use it as `async with Client() as client`, or close it. A client serves one event
+    loop; `in_thread` makes one for code that has none.
 
     Args:
         base_url: The address up to and without `/responses`; by default OpenAI's.
@@ -102,6 +102,7 @@ class Client:
         self._base_url = _checked_url(base_url or _setting("BASE_URL") or _OPENAI)
         self._api_key = _checked_key(api_key if api_key is not None else _setting("API_KEY"))
         self._given = session
+        self._proxy = _proxy_of(self._base_url) if session is None else None
         self._own: aiohttp.ClientSession | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
         self._headers = dict(headers or {})
@@ -232,7 +233,7 @@ class Client:
                 f"{self._base_url}/responses",
                 data=body,
                 headers={"Content-Type": JSON, **key, **self._all_headers(headers)},
-                proxy=self._proxy(),
+                proxy=self._proxy,
                 timeouts=timeouts or self._timeouts,
                 takes_json=takes_json,
             )
@@ -612,7 +613,7 @@ class Client:
                 self._base_url + _path_of(response_id),
                 headers=self._all_headers(options.headers),
                 params=params,
-                proxy=self._proxy(),
+                proxy=self._proxy,
                 timeouts=options.timeouts,
             )
         )
@@ -625,13 +626,10 @@ class Client:
             self._base_url + path,
             (JSON,),
             headers={**self._all_headers(headers), "Accept": JSON},
-            proxy=self._proxy(),
+            proxy=self._proxy,
             timeouts=self._timeouts,
         )
         return self._tracked(retried(chunks.pipe(lift(WholeResponse)), self._retry))
-
-    def _proxy(self) -> str | None:
-        return _proxy_of(self._base_url) if self._given is None else None
 
     def _all_headers(self, more: Mapping[str, str] | None) -> dict[str, str]:
         key = {} if self._api_key is None else {"Authorization": f"Bearer {self._api_key.get_secret_value()}"}

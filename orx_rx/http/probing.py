@@ -195,7 +195,7 @@ class Probe:
             headers=client._all_headers({**content, **more}),  # pyright: ignore[reportPrivateUsage]
             body=body,
             params=params,
-            proxy=client._proxy(),  # pyright: ignore[reportPrivateUsage]
+            proxy=client._proxy,  # pyright: ignore[reportPrivateUsage]
             timeouts=client._timeouts,  # pyright: ignore[reportPrivateUsage]
         )
 

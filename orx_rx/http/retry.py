@@ -23,8 +23,7 @@ if TYPE_CHECKING:
 
     from reactivex import Observable, abc
 
-    from orx_rx.protocol.resume import doubled
-from orx_rx.reporting import AttemptListener
+    from orx_rx.reporting import AttemptListener
 
 T = TypeVar("T")
 
