@@ -4,26 +4,24 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, fields
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING
 
 from reactivex.disposable import CompositeDisposable, SerialDisposable
 from reactivex.scheduler.eventloop import AsyncIOScheduler
 
 from orx_rx.errors import StreamTimeout
 from orx_rx.flow import current_flow
+from orx_rx.models.event_base import Event
 from orx_rx.models.lifecycle_events import ResponseInProgressEvent, ResponseQueuedEvent
 from orx_rx.models.stream_events import KeepaliveEvent
-from orx_rx.step import Stream, running_loop, stopwatch
+from orx_rx.step import Lifted, StepObserver, running_loop, stopwatch
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from reactivex import Observable, abc
 
-    from orx_rx.models.event_base import Event
     from orx_rx.step import Operator
-
-T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -99,50 +97,88 @@ def _is_progress(event: Event) -> bool:
 
 
 def _clocked(
-    source: Observable[T],
+    source: Observable[Event],
     name: str,
     seconds: float,
-    stops: Callable[[T], bool] | None,
+    stops: Callable[[Event], bool] | None,
     again: bool,
     scheduler: abc.SchedulerBase | None,
-) -> Observable[T]:
-    """Run one clock: an element for which `stops` holds stops it, or winds it up again."""
+) -> Observable[Event]:
+    """Run one clock: an event for which `stops` holds stops it, or winds it up again."""
 
     def subscribe(
-        observer: abc.ObserverBase[T], subscriber_scheduler: abc.SchedulerBase | None = None
+        observer: abc.ObserverBase[Event], subscriber_scheduler: abc.SchedulerBase | None = None
     ) -> abc.DisposableBase:
         keeper = scheduler or subscriber_scheduler or AsyncIOScheduler(running_loop("read HTTP"))
-        timer = SerialDisposable()
-        flow, pauses = current_flow(), 0
-        running = stops is not None
-        now = stopwatch(keeper)
-        wound = now()
+        clock = _Clock(observer, name, seconds, stops, again, keeper)
+        clock.wind(seconds)
+        if isinstance(source, Lifted):
+            upstream = source.attach(clock, subscriber_scheduler)
+        else:
+            upstream = source.subscribe(clock, scheduler=subscriber_scheduler)
+        return CompositeDisposable(upstream, clock.timer)
 
-        def wind(left: float) -> None:
-            timer.disposable = keeper.schedule_relative(left, expire)
+    return Lifted(subscribe)
 
-        def expire(*_: object) -> None:
-            nonlocal wound, pauses
-            if again and flow is not None and (flow.is_paused or flow.times_paused > pauses):
-                wound, pauses = now(), flow.times_paused  # a slow consumer is no fault of the server
-            left = seconds - (now() - wound)
-            if left > 0:  # it was wound up since; setting a timer for every element would cost more
-                wind(left)
+
+class _Passing:
+    """Takes events, and hands them on."""
+
+    def feed(self, event: Event, /) -> Sequence[Event]:
+        return (event,)
+
+    def end(self) -> Sequence[Event]:
+        return ()
+
+
+class _Clock(StepObserver[Event]):
+    """Runs for one subscription."""
+
+    # An observer of this kind stands between operators without those that Rx puts there: every event passes here.
+
+    def __init__(
+        self,
+        observer: abc.ObserverBase[Event],
+        name: str,
+        seconds: float,
+        stops: Callable[[Event], bool] | None,
+        again: bool,
+        keeper: abc.SchedulerBase,
+    ) -> None:
+        super().__init__(_Passing(), observer)
+        self.timer = SerialDisposable()
+        self._hand_on = observer.on_next
+        self._name = name
+        self._seconds = seconds
+        self._stops = stops
+        self._again = again
+        self._keeper = keeper
+        self._flow, self._pauses = current_flow(), 0
+        self._now = stopwatch(keeper)
+        self._wound = self._now()
+
+    def on_next(self, value: Event) -> None:
+        """Hand on an event, after a look at the clock."""
+        if self.is_stopped:
+            return
+        if self._stops is not None and self._stops(value):
+            if self._again:
+                self._wound = self._now()
             else:
-                observer.on_error(StreamTimeout(name, seconds))
+                self._stops = None
+                self.timer.dispose()
+        self._hand_on(value)
 
-        def on_next(element: T) -> None:
-            nonlocal running, wound
-            if running and stops is not None and stops(element):
-                if again:
-                    wound = now()
-                else:
-                    running = False
-                    timer.dispose()
-            observer.on_next(element)
+    def wind(self, left: float) -> None:
+        """Let it run for so many seconds."""
+        self.timer.disposable = self._keeper.schedule_relative(left, self._expire)
 
-        wind(seconds)
-        upstream = source.subscribe(on_next, observer.on_error, observer.on_completed, scheduler=subscriber_scheduler)
-        return CompositeDisposable(upstream, timer)
-
-    return Stream(subscribe)
+    def _expire(self, *_: object) -> None:
+        flow = self._flow
+        if self._again and flow is not None and (flow.is_paused or flow.times_paused > self._pauses):
+            self._wound, self._pauses = self._now(), flow.times_paused  # a slow consumer is no fault of the server
+        left = self._seconds - (self._now() - self._wound)
+        if left > 0:  # it was wound up since; setting a timer for every event would cost more
+            self.wind(left)
+        else:
+            self.on_error(StreamTimeout(self._name, self._seconds))
