@@ -281,9 +281,11 @@ def _one_by_one(emit: Callable[[Out], None]) -> Callable[[Sequence[Out]], None]:
     return emit_each
 
 
-def attach(observer: Attached[In], source: Observable[In], scheduler: abc.SchedulerBase | None) -> abc.DisposableBase:
-    """Subscribe an observer to what an operator returned, or to any other observable."""
-    if isinstance(source, Lifted):
+def attach(
+    observer: abc.ObserverBase[In], source: Observable[In], scheduler: abc.SchedulerBase | None
+) -> abc.DisposableBase:
+    """Subscribe an observer in the shortest way that both allow."""
+    if isinstance(source, Lifted) and isinstance(observer, Attached):
         return source.attach(observer, scheduler)
     return source.subscribe(observer, scheduler=scheduler)
 

@@ -38,7 +38,7 @@ from orx_rx.protocol.sequence import SequenceChecker
 from orx_rx.protocol.structured import OutputFormat
 from orx_rx.protocol.violations import DEFAULT, Profile
 from orx_rx.reporting import judges, log, repairs
-from orx_rx.step import Stream, lift, lift_settling, run_in, running_loop
+from orx_rx.step import Lifted, Stream, attach, lift, lift_settling, run_in, running_loop
 from orx_rx.tools import definitions
 from orx_rx.wire import DEFAULT_MAX_FRAME_BYTES
 
@@ -582,9 +582,9 @@ class Client:
                 checked = checked.pipe(lift(partial(Behind, cursor, judge)))
             if options.cancel_on_dispose:
                 checked = cancelled_on_dispose(checked, self._canceller(), cursor.response_id if cursor else "")
-            return checked.subscribe(observer, scheduler=subscriber_scheduler)
+            return attach(observer, checked, subscriber_scheduler)
 
-        return Stream(subscribe)
+        return Lifted(subscribe)
 
     def _canceller(self) -> Callable[[str], None]:
         """Make a function that cancels a response, from whatever thread, and does not wait for it."""

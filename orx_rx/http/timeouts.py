@@ -14,7 +14,8 @@ from orx_rx.flow import current_flow
 from orx_rx.models.event_base import Event
 from orx_rx.models.lifecycle_events import ResponseInProgressEvent, ResponseQueuedEvent
 from orx_rx.models.stream_events import KeepaliveEvent
-from orx_rx.step import Lifted, StepObserver, running_loop, stopwatch
+from orx_rx.protocol.steps import Batched
+from orx_rx.step import BatchObserver, Lifted, attach, running_loop, stopwatch
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -110,45 +111,23 @@ def _clocked(
         observer: abc.ObserverBase[Event], subscriber_scheduler: abc.SchedulerBase | None = None
     ) -> abc.DisposableBase:
         keeper = scheduler or subscriber_scheduler or AsyncIOScheduler(running_loop("read HTTP"))
-        clock = _Clock(observer, name, seconds, stops, again, keeper)
-        clock.wind(seconds)
-        if isinstance(source, Lifted):
-            upstream = source.attach(clock, subscriber_scheduler)
-        else:
-            upstream = source.subscribe(clock, scheduler=subscriber_scheduler)
-        return CompositeDisposable(upstream, clock.timer)
+        clock = _Clock(seconds, stops, again, keeper)
+        watching = BatchObserver(clock, observer)
+        clock.run(lambda: watching.on_error(StreamTimeout(name, seconds)))
+        return CompositeDisposable(attach(watching, source, subscriber_scheduler), clock.timer)
 
     return Lifted(subscribe)
 
 
-class _Passing:
-    """Takes events, and hands them on."""
+class _Clock(Batched[Event, Event]):
+    """Runs for one subscription; events pass."""
 
-    def feed(self, event: Event, /) -> Sequence[Event]:
-        return (event,)
-
-    def end(self) -> Sequence[Event]:
-        return ()
-
-
-class _Clock(StepObserver[Event]):
-    """Runs for one subscription."""
-
-    # An observer of this kind stands between operators without those that Rx puts there: every event passes here.
+    completes = "same"
 
     def __init__(
-        self,
-        observer: abc.ObserverBase[Event],
-        name: str,
-        seconds: float,
-        stops: Callable[[Event], bool] | None,
-        again: bool,
-        keeper: abc.SchedulerBase,
+        self, seconds: float, stops: Callable[[Event], bool] | None, again: bool, keeper: abc.SchedulerBase
     ) -> None:
-        super().__init__(_Passing(), observer)
         self.timer = SerialDisposable()
-        self._hand_on = observer.on_next
-        self._name = name
         self._seconds = seconds
         self._stops = stops
         self._again = again
@@ -157,20 +136,25 @@ class _Clock(StepObserver[Event]):
         self._now = stopwatch(keeper)
         self._wound = self._now()
 
-    def on_next(self, value: Event) -> None:
-        """Hand on an event, after a look at the clock."""
-        if self.is_stopped:
-            return
-        if self._stops is not None and self._stops(value):
+    def feed_all(self, events: Sequence[Event], passing: list[Event], /) -> None:
+        stops = self._stops
+        if stops is not None and any(map(stops, events)):
             if self._again:
                 self._wound = self._now()
             else:
                 self._stops = None
                 self.timer.dispose()
-        self._hand_on(value)
+        passing += events
 
-    def wind(self, left: float) -> None:
-        """Let it run for so many seconds."""
+    def end(self) -> Sequence[Event]:
+        return ()
+
+    def run(self, expired: Callable[[], None]) -> None:
+        """Begin to run."""
+        self._expired = expired
+        self._wind(self._seconds)
+
+    def _wind(self, left: float) -> None:
         self.timer.disposable = self._keeper.schedule_relative(left, self._expire)
 
     def _expire(self, *_: object) -> None:
@@ -179,6 +163,6 @@ class _Clock(StepObserver[Event]):
             self._wound, self._pauses = self._now(), flow.times_paused  # a slow consumer is no fault of the server
         left = self._seconds - (self._now() - self._wound)
         if left > 0:  # it was wound up since; setting a timer for every event would cost more
-            self.wind(left)
+            self._wind(left)
         else:
-            self.on_error(StreamTimeout(self._name, self._seconds))
+            self._expired()
