@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import re
+import runpy
 import signal
 import subprocess
 import sys
@@ -62,6 +63,25 @@ async def run(*arguments: str, **settings: str) -> tuple[int, str, str]:
     return process.returncode or 0, out.decode("utf-8"), err.decode("utf-8")
 
 
+async def run_here(monkeypatch: pytest.MonkeyPatch, name: str, *arguments: str, **settings: str) -> int:
+    """Run an example in a thread of this process, which need not import the library first, and say how it exits."""
+    for variable in os.environ.keys() - without_settings().keys():
+        monkeypatch.delenv(variable)
+    for variable, value in settings.items():
+        monkeypatch.setenv(variable, value)
+    path = str(ROOT / "examples" / f"{name}.py")
+    monkeypatch.setattr(sys, "argv", [path, *arguments])
+
+    def exits_with() -> int:
+        try:
+            runpy.run_path(path, run_name="__main__")
+        except SystemExit as exits:
+            return exits.code if isinstance(exits.code, int) else int(exits.code is not None)
+        return 0
+
+    return await asyncio.to_thread(exits_with)
+
+
 def test_every_example_is_tested() -> None:
     files = {path.stem for path in (ROOT / "examples").glob("*.py")}
     assert files - {"__init__", "provider"} == {*EXAMPLES, *SERVERS}
@@ -76,11 +96,14 @@ async def test_an_example_runs_by_itself(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", sorted(EXAMPLES.keys() - {"replay", "check", "survive"}))
-async def test_an_example_asks_the_server_that_the_environment_names(name: str) -> None:
+async def test_an_example_asks_the_server_that_the_environment_names(
+    name: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     async with Simulator(api_key="a-key") as simulator:
         settings = {"ORX_BASE_URL": simulator.base_url, "ORX_API_KEY": "a-key", "ORX_MODEL": "story"}
-        code, out, err = await run("-m", f"examples.{name}", **settings)
-        assert (code, err) == (0, "")
+        await run_here(monkeypatch, name, **settings)
+        out, err = capsys.readouterr()
+        assert err == ""
         assert "a-key" not in out
         assert {request.body["model"] for request in simulator.requests if request.body} == {"story"}
 
@@ -109,33 +132,40 @@ async def test_an_example_that_serves_does_so_until_it_is_interrupted(name: str)
         assert [request.body["model"] for request in simulator.requests if request.body] == ["story"]
 
 
-async def test_the_replay_says_what_is_wrong_with_a_file(tmp_path: Path) -> None:
+async def test_the_replay_says_what_is_wrong_with_a_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     whole = (ROOT / "examples" / "data" / "story.sse").read_bytes()
     broken = tmp_path / "a broken stream.sse"
     broken.write_bytes(whole[: len(whole) // 2])
-    code, out, err = await run("-m", "examples.replay", str(broken), "7")
-    assert code == 1
+    assert await run_here(monkeypatch, "replay", str(broken), "7") == 1
+    err = capsys.readouterr().err
     assert "StreamInterrupted: expected a terminal" in err
     assert "In a café by the harbour" in err
-    code, out, err = await run("-m", "examples.replay", str(tmp_path / "none.sse"))
-    assert (code, out) == (2, "")
+    assert await run_here(monkeypatch, "replay", str(tmp_path / "none.sse")) == 2
+    out, err = capsys.readouterr()
+    assert out == ""
     assert "expected a file to read, got No such file or directory" in err
 
 
-async def test_the_check_says_what_is_wrong_with_a_file_or_a_server(tmp_path: Path) -> None:
+async def test_the_check_says_what_is_wrong_with_a_file_or_a_server(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     whole = (ROOT / "examples" / "data" / "story.sse").read_bytes()
     broken = tmp_path / "a broken stream.sse"
     broken.write_bytes(whole[: len(whole) // 2])
-    code, out, err = await run("-m", "examples.check", str(broken))
-    assert (code, err) == (1, "")
+    assert await run_here(monkeypatch, "check", str(broken)) == 1
+    out, err = capsys.readouterr()
+    assert err == ""
     assert "error: missing_terminal: expected a terminal" in out
-    code, out, err = await run("-m", "examples.check", str(tmp_path / "none.sse"))
-    assert (code, out) == (2, "")
+    assert await run_here(monkeypatch, "check", str(tmp_path / "none.sse")) == 2
+    out, err = capsys.readouterr()
+    assert out == ""
     assert "expected a file to read, got No such file or directory" in err
     for done, expected in ((False, 1), (True, 0)):
         async with Simulator(api_key="a-key", done=done) as simulator:
-            arguments = ("-m", "examples.check", simulator.base_url, "story")
-            code, out, err = await run(*arguments, ORX_API_KEY="a-key")
+            code = await run_here(monkeypatch, "check", simulator.base_url, "story", ORX_API_KEY="a-key")
+        out, err = capsys.readouterr()
         assert (code, err) == (expected, "")
         assert ("fail: done: expected [DONE]" in out) == (not done)
         assert out.endswith("8 requests that may be billed\n")
