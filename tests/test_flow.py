@@ -51,7 +51,7 @@ from tests.sources import Source, at_once
 pytestmark = pytest.mark.usefixtures("clean_environment")
 
 WIDE = "wide"
-DELTAS = 2_000  # of a kilobyte: two megabytes, which is more than all the buffers between hold
+DELTAS = 500  # of four kilobytes: two megabytes, which is more than all the buffers between hold
 EVENTS = DELTAS + 8
 MARK = 256
 E = TypeVar("E", bound=Exception)
@@ -81,7 +81,7 @@ def _small_socket(info: Any) -> socket.socket:
 
 
 def wide(script: Script) -> Iterator[Event]:
-    yield from message(script, ["x" * 1_000] * DELTAS)
+    yield from message(script, ["x" * 4_000] * DELTAS)
     yield ResponseCompletedEvent(response=script.response("completed"))
 
 
@@ -153,7 +153,7 @@ async def test_a_slow_reader_pauses_the_socket_and_gets_everything() -> None:
         assert (reading.dropped, reading.merged) == (0, 0)
 
 
-@pytest.mark.parametrize(("buffer", "resume_at"), [(1, None), (2, None), (10, 9), (10, 0), (1_000, None)])
+@pytest.mark.parametrize(("buffer", "resume_at"), [(1, None), (2, None), (10, 9), (10, 0), (400, None)])
 async def test_the_marks_of_a_pause_can_be_chosen(buffer: int, resume_at: int | None) -> None:
     async with running() as (simulator, client):
         chunks = Chunks()
@@ -340,7 +340,7 @@ async def test_the_flow_is_carried(name: str) -> None:
         await simulator.wait_for(lambda s: s.blocked_streams == 1, timeout=60)
         held = reading.waiting
         await turns(50)
-        assert reading.waiting == held < 4 * MARK  # within what a few chunks bring
+        assert reading.waiting == held < MARK + 128  # within what a few chunks bring
         numbers, _ = await read_slowly(reading, lambda: 0, 1_000)
         assert sorted(n for n in numbers if n is not None) == list(range(1, EVENTS))
         if name != "group_by":
@@ -417,19 +417,19 @@ async def test_a_pausing_reader_and_a_dropping_one_share_a_stream() -> None:
         second, _ = await read_slowly(dropping, lambda: 0)
         assert first == list(range(1, EVENTS))
         assert second == list(range(EVENTS - len(second), EVENTS))
-        assert 10 <= len(second) < 500  # and what it found when it came
+        assert 10 <= len(second) < 125  # and what it found when it came
         assert dropping.dropped == EVENTS - 1 - len(second)
 
 
 async def test_who_joins_late_gets_the_history_whatever_its_policy() -> None:
     policies: tuple[Overflow, ...] = ("pause", "drop_oldest", "fail", "conflate")
-    async with running(hold=1_000) as (simulator, client):
+    async with running(hold=250) as (simulator, client):
         shared = long(client).pipe(ops.fan_out())
-        ear = await Ear(shared).heard(1_000)
+        ear = await Ear(shared).heard(250)
         readings = [iterate(shared, overflow=overflow, buffer=10) for overflow in policies]
         firsts = [await anext(reading) for reading in readings]
         for reading in readings[:3]:
-            assert reading.waiting == 999
+            assert reading.waiting == 249
         simulator.release()
         for reading, first in zip(readings, firsts, strict=True):
             if reading is readings[2]:
@@ -455,7 +455,7 @@ async def _until_too_slow(reading: Iteration[Event]) -> list[int | None]:
     numbers: list[int | None] = []
     await _read_until(ConsumerTooSlow, reading, numbers)
     assert numbers == list(range(1, len(numbers) + 1))
-    assert len(numbers) >= 999
+    assert len(numbers) >= 249
     return numbers
 
 
@@ -641,7 +641,7 @@ async def test_conflate_of_a_long_stream_is_a_handful_of_events() -> None:
     async with running() as (_, client):
         reading = iterate(long(client), overflow="conflate")
         await anext(reading)
-        await until(lambda: reading.merged > 1_500)
+        await until(lambda: reading.merged > 375)
         texts = 0
         count = 0
         async for event in reading:
@@ -649,7 +649,7 @@ async def test_conflate_of_a_long_stream_is_a_handful_of_events() -> None:
             texts += len(event.delta) if isinstance(event, ResponseTextDeltaEvent) else 0
             if isinstance(event, TerminalEvent):
                 assert texts == len(event.response.output_text)
-        assert count < 1_000
+        assert count < 250
 
 
 @given(st.lists(st.integers(1, 60), min_size=1), st.integers(1, 20))
