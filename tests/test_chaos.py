@@ -27,6 +27,9 @@ from tests.servers import (
 
 pytestmark = pytest.mark.usefixtures("clean_environment")
 
+# So many streams that measuring their coverage doubles the time, of lines that the other tests reach as well.
+MANY = pytest.mark.no_cover
+
 AT_ONCE = Retry(first=0, most=0)
 EVENTS = 101  # of the stream with every kind of item
 SMALL = "small"
@@ -116,6 +119,7 @@ def test_the_stream_with_every_kind_of_item_has_so_many_events() -> None:
     assert len(unbroken("everything")) == EVENTS
 
 
+@MANY
 @pytest.mark.parametrize("kind", ["fin", "rst", "eof"])
 async def test_a_cut_after_any_event_is_not_seen(kind: str) -> None:
     cuts = range(1, EVENTS + 1)
@@ -125,6 +129,7 @@ async def test_a_cut_after_any_event_is_not_seen(kind: str) -> None:
     assert counts == [2] * (EVENTS - 1) + [1]  # behind the terminal there is nothing to go on with
 
 
+@MANY
 @pytest.mark.usefixtures("small_responses")
 @pytest.mark.parametrize("kind", ["fin", "rst"])
 async def test_a_cut_after_any_byte_is_not_seen(kind: str) -> None:
@@ -197,6 +202,7 @@ async def test_what_goes_wrong_while_resuming_is_not_seen(cut: int, between: lis
     await survive("everything", Fault("cut", connection=0, after_events=cut), *between)
 
 
+@MANY
 @pytest.mark.usefixtures("small_responses")
 async def test_1000_interrupted_streams_leave_nothing() -> None:
     tasks, sockets = other_tasks(), open_sockets()
