@@ -263,12 +263,15 @@ class _Conflating(_Pausing[T]):
         with self._lock:
             if self.ended:
                 return
+            waiting = len(self.elements)
             for value in values:
                 if self._continues(value):
                     self._merge(value)
                 else:
                     self.elements.append(value)
-        super().on_batch(())
+            news = len(self.elements) > waiting
+        if news:
+            super().on_batch(())
 
     def take(self) -> T:
         """Take the oldest element."""

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any, Protocol, Self
+from typing import TYPE_CHECKING, Any, Protocol, Self
 
 from orx_rx.models.base import Index, Int, Model
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 SERVER_NUMBER = "server_sequence_number"
 """The field that keeps the number of the server, or null, where `repair` gave an event another one."""
@@ -66,17 +69,6 @@ class Event(Model, frozen=True):
         grown: Self = copy
         return grown
 
-    def grow(self, growth: Growth, end: int) -> Self:
-        """Let this event know what its delta was added to; only for who made it, before anybody else has it.
-
-        Args:
-            growth: What the delta was added to.
-            end: Its length after the delta was added.
-        """
-        _set_growth(self, growth)
-        _set_end(self, end)
-        return self
-
     def __copy__(self) -> Self:
         """Copy with the snapshot, which is shared: it only grows."""
         return self._with_growth_of(super().__copy__())
@@ -120,8 +112,12 @@ class _Blank(Event, frozen=True):
 
 
 _new = object.__new__
-_set_growth = Event.__dict__["_growth"].__set__  # the slots, past the freezing
-_set_end = Event.__dict__["_end"].__set__
+
+set_growth: Callable[[Event, Growth], None] = Event.__dict__["_growth"].__set__
+"""Let an event know what its delta was added to; only for who made it, before anybody else has it."""
+
+set_end: Callable[[Event, int], None] = Event.__dict__["_end"].__set__
+"""Let it know the length after its delta was added."""
 
 
 class DeltaEvent(Event, frozen=True):

@@ -16,13 +16,13 @@ from orx_rx.errors import OrxError
 from orx_rx.models import argument_events as argument
 from orx_rx.models import item_events as opening
 from orx_rx.models import lifecycle_events as lifecycle
-from orx_rx.models.event_base import Event, ItemEvent
+from orx_rx.models.event_base import Event, ItemEvent, set_end, set_growth
 from orx_rx.models.item_base import StatusItem
 from orx_rx.models.items import ITEM_CLASSES, UnknownItem
 from orx_rx.models.progress_events import ResponseImageGenCallPartialImageEvent
 from orx_rx.models.response import Response
 from orx_rx.models.text_events import ResponseOutputTextAnnotationAddedEvent
-from orx_rx.protocol.channels import CHANNELS, DELTA_CHANNELS, DONE_CHANNELS, ByClass, Channel, part_channel
+from orx_rx.protocol.channels import CHANNELS, DELTA_CHANNELS, DONE_CHANNELS, ByClass, Channel, apart, part_channel
 from orx_rx.protocol.cursor import REPEATABLE, Cursor
 from orx_rx.protocol.holding import Grown, Held, contents, fill, item_named, names_of, overlay, said_of
 from orx_rx.protocol.steps import Batched
@@ -74,8 +74,9 @@ class Accumulator(Batched[Event, Event]):
         self._began = self._late = False
         self._held: dict[int, Held] = {}
         self._loose: dict[str, Grown] = {}  # sound and transcript, which belong to no item
-        self._last_channel: Channel | None = None
+        self._last_class: type[Event] | None = None  # of deltas, where they are added
         self._last_place: object = None
+        self._where: Callable[[Mapping[str, object]], object] = apart
         self._open: tuple[Held | None, Grown] = (None, _NOTHING)  # what the last delta added to
 
     def restore(self, cursor: Cursor) -> None:
@@ -135,7 +136,7 @@ class Accumulator(Batched[Event, Event]):
         Raises:
             LifecycleViolation: What one says differs from what was streamed, and the profile does not let that pass.
         """
-        know = _grow if self.owns else _growing
+        owns = self.owns
         for event in events:
             fields = event.__dict__
             number = fields["sequence_number"]
@@ -145,19 +146,26 @@ class Accumulator(Batched[Event, Event]):
                 self._ahead = False
             elif not isinstance(event, REPEATABLE):
                 self._ahead = True
-            channel = _DELTAS[type(event)]
-            if channel is None:
-                knowing.append(self._other(event))
-                continue
-            if channel is not self._last_channel or channel.where(fields) != self._last_place:
+            if type(event) is not self._last_class or self._where(fields) != self._last_place:
+                channel = _DELTAS[type(event)]
+                if channel is None:
+                    knowing.append(self._other(event))
+                    continue
                 self._open = self._find(event, channel)
-                self._last_channel, self._last_place = channel, channel.where(fields)
+                self._last_class, self._where, self._last_place = type(event), channel.where, channel.where(fields)
             held, grown = self._open
             if held is not None:
                 held.snapshot = None
-            if channel is _TEXT and (logprobs := fields["logprobs"]) and isinstance(logprobs, list):
+            if (logprobs := fields.get("logprobs")) and isinstance(logprobs, list):
                 grown.logprobs += logprobs  # pyright: ignore[reportUnknownMemberType]
-            knowing.append(know(event, grown.growth, grown.growth.append(fields["delta"])))
+            growth = grown.growth
+            size = growth.append(fields["delta"])
+            if owns:
+                set_growth(event, growth)
+                set_end(event, size)
+                knowing.append(event)
+            else:
+                knowing.append(_growing(event, growth, size))
 
     def end(self) -> Sequence[Event]:
         """Do nothing: whether the response is whole is not decided here."""
@@ -202,7 +210,7 @@ class Accumulator(Batched[Event, Event]):
         take = self._TAKERS[type(event)]
         if take is None:
             return self._progress(event)
-        self._last_channel = None  # what it says may replace what grows
+        self._last_class = None  # what it says may replace what grows
         try:
             return take(self, event)
         except OrxError as error:
@@ -456,7 +464,7 @@ class Accumulator(Batched[Event, Event]):
     _TAKERS: ClassVar[ByClass[Callable[[Any, Any], Event]]] = ByClass(_BY_CLASS)
 
 
-_grow, _growing = Event.grow, Event.growing  # looked up on an event, a method is searched for among its fields first
+_growing = Event.growing  # looked up on an event, a method is searched for among its fields first
 
 
 _SEVERITY: Mapping[str, int] = {"completed": 1, "incomplete": 2, "cancelled": 3, "failed": 4}

@@ -183,6 +183,11 @@ DONE_CHANNELS: Mapping[type[Event], Channel] = {channel.done: channel for channe
 """The channel that a done event ends."""
 
 
+def apart(_: Mapping[str, object]) -> object:
+    """Read the place of an event that is at a place of its own."""
+    return object()
+
+
 class ByClass(dict["type[Event]", "V | None"], Generic[V]):
     """Something known of classes of events, and so of their subclasses; None for all others.
 

@@ -15,7 +15,7 @@ from orx_rx.models.item_base import StatusItem
 from orx_rx.models.items import ITEM_CLASSES
 from orx_rx.models.parts import PART_CLASSES
 from orx_rx.models.stream_events import ResponseErrorEvent, StreamEnd
-from orx_rx.protocol.channels import CHANNELS
+from orx_rx.protocol.channels import CHANNELS, apart
 from orx_rx.protocol.cursor import REPEATABLE, Cursor
 from orx_rx.protocol.routes import ROUTES, Route
 from orx_rx.protocol.states import TABLE, Action, Broken, State
@@ -23,7 +23,7 @@ from orx_rx.protocol.steps import Batched, Settling
 from orx_rx.protocol.violations import Claim, Judge
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from orx_rx.models.item_base import Item
 
@@ -80,8 +80,9 @@ class LifecycleGuard(Batched[Event, Event], Settling):
         self._ahead = False  # what came last had no number, so that resuming would bring it again
         self._error: ResponseErrorEvent | None = None
         self._stream_end = StreamEnd()
-        self._last_route: Route | None = None
+        self._last_class: type[Event] | None = None
         self._last_place: object = None
+        self._where: Callable[[Mapping[str, object]], object] = apart  # reads the place of such an event
 
     def feed_all(self, events: Sequence[Event], passing: list[Event], /) -> None:
         """Check events.
@@ -90,20 +91,13 @@ class LifecycleGuard(Batched[Event, Event], Settling):
             LifecycleViolation: The profile does not let one pass.
         """
         for event in events:
-            what = ROUTES[type(event)]
-            if what is None:
-                if isinstance(event, StreamEnd):
-                    self._stream_end = event
-                    continue
+            fields = event.__dict__
             # one more delta at the place of the last event changes no state
-            elif what is not self._last_route or what.where(event.__dict__) != self._last_place:
-                if not self._respond(event, what.action):
-                    continue
-                if what.item_action is not None:
-                    self._use_item(event, what)
-                self._last_route, self._last_place = what, what.where(event.__dict__)
+            more = type(event) is self._last_class and self._where(fields) == self._last_place
+            if not more and not self._admit(event):
+                continue
             self._events += 1
-            if event.sequence_number is not None:
+            if fields["sequence_number"] is not None:
                 self._numbered = event
                 self._ahead = False
             elif not isinstance(event, REPEATABLE):
@@ -171,6 +165,22 @@ class LifecycleGuard(Batched[Event, Event], Settling):
         message = f"expected a terminal, got {what} after {self._progress()}{unfinished}"
         self._judge.found("missing_terminal", message, error=self._interrupted(message))
         return ()
+
+    def _admit(self, event: Event) -> bool:
+        """Move the machines; False when the event is to be dropped."""
+        what = ROUTES[type(event)]
+        if what is None:
+            if isinstance(event, StreamEnd):
+                self._stream_end = event
+                return False
+            return True
+        if not self._respond(event, what.action):
+            return False
+        if what.item_action is not None:
+            self._use_item(event, what)
+        self._last_class, self._where = type(event), what.where
+        self._last_place = what.where(event.__dict__)
+        return True
 
     def _respond(self, event: Event, action: Action) -> bool:
         """Move the machine of the response; False when the event is to be dropped."""

@@ -11,17 +11,13 @@ from orx_rx.models import lifecycle_events as lifecycle
 from orx_rx.models.event_base import ItemEvent
 from orx_rx.models.stream_events import KeepaliveEvent, ResponseErrorEvent, StreamEnd, UnknownEvent
 from orx_rx.models.text_events import ResponseOutputTextAnnotationAddedEvent
-from orx_rx.protocol.channels import DELTA_CHANNELS, DONE_CHANNELS, ByClass, Channel
+from orx_rx.protocol.channels import DELTA_CHANNELS, DONE_CHANNELS, ByClass, Channel, apart
 from orx_rx.protocol.states import Action
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from orx_rx.models.event_base import Event
-
-
-def _apart(_: Mapping[str, object]) -> object:
-    return object()
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +44,7 @@ class Route:
     place: str = ""
     index: str = ""
     parts: tuple[str, ...] = ()
-    where: Callable[[Mapping[str, object]], object] = _apart
+    where: Callable[[Mapping[str, object]], object] = apart
 
 
 _MACHINES = {"content": "part", "summary": "part", "commands": "command"}
@@ -98,7 +94,7 @@ def route(event: type[Event]) -> Route | None:
             if not channel.items:
                 return Route(Action.CONTENT)
             machine = _MACHINES.get(channel.place, "field")
-            where = channel.where if action is Action.USE else _apart
+            where = channel.where if action is Action.USE else apart
             place = (channel.place, channel.index, channel.parts)
             return Route(Action.CONTENT, Action.USE, channel.items, machine, action, *place, where)
     if issubclass(event, KeepaliveEvent | UnknownEvent | StreamEnd):
