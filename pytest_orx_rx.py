@@ -41,6 +41,15 @@ def pytest_configure(config: pytest.Config) -> None:
     )
 
 
+_PASSED = pytest.StashKey[bool]()
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) -> None:
+    """Note whether a test has passed, for what becomes of its cassettes; the report is made by others."""
+    item.stash[_PASSED] = call.when == "call" and call.excinfo is None
+
+
 @pytest.fixture
 def orx_simulator(request: pytest.FixtureRequest) -> Iterator[ThreadedSimulator]:
     """Run a provider on loopback for one test, in a thread of its own, so that no plugin for event loops is needed.
@@ -72,7 +81,8 @@ def orx_cassette(request: pytest.FixtureRequest) -> Iterator[CassetteDeck]:
             response = await final_response(chunks.pipe(ops.frame(), ops.decode(), ops.lifecycle_guard()))
 
     The cassette lies beside the file of the test, as `cassettes/<module>/<test>.jsonl`, and belongs into the
-    repository. Secrets are not in it; questions and answers are.
+    repository. Secrets are not in it; questions and answers are. What a test that failed got is kept only if it is a
+    whole stream, and a recording without a chunk never is.
     """
     from orx_rx.testing import CassetteDeck, cassette_name, default_mode
 
@@ -80,7 +90,7 @@ def orx_cassette(request: pytest.FixtureRequest) -> Iterator[CassetteDeck]:
     folder = file.parent / Path(str(request.config.getini("orx_cassettes")), file.stem)
     deck = CassetteDeck(folder / cassette_name(test), request.config.getoption("--orx-record") or default_mode(), _fail)
     yield deck
-    deck.close()
+    deck.close(passed=request.node.stash.get(_PASSED, False))
 
 
 def _fail(message: str) -> NoReturn:

@@ -11,8 +11,18 @@ from pathlib import Path
 
 import pytest
 
-from orx_rx import Client, ConnectionLost, final_response, read_cassette
+from orx_rx import (
+    Client,
+    ConnectFailed,
+    ConnectionLost,
+    NotAnEventStream,
+    StreamTimeout,
+    final_response,
+    read_cassette,
+)
 from orx_rx import operators as ops
+from orx_rx.errors import status_error
+from orx_rx.protocol.cassette import Cassette, Chunk, write_cassette
 from orx_rx.simulator import Fault, Simulator
 from orx_rx.testing import CassetteDeck, Mode, cassette_name, default_mode
 from tests.conftest import ROOT
@@ -100,6 +110,49 @@ def test_the_fixtures_serve_asynchronous_tests_and_the_folder_can_be_set(tmp_pat
     assert read_cassette(tmp_path / "tapes" / "test_async" / "test_asked.jsonl").end == "complete"
 
 
+LATER = """
+import asyncio, os
+import pytest
+from orx_rx import Client, final_response, operators as ops
+from orx_rx.simulator import Fault
+
+async def answer(orx_cassette, simulator, method, faults=()):
+    simulator.faults = faults if os.environ["STATE"] == "broken" else ()
+    base_url = "http://127.0.0.1:9/v1" if os.environ["STATE"] == "down" else simulator.base_url
+    async with Client(base_url=base_url) as client:
+        chunks = orx_cassette(getattr(client, method)(model="json", input="x"))
+        return await final_response(chunks.pipe(ops.frame(), ops.decode(), ops.lifecycle_guard()))
+
+def test_ours(orx_cassette, orx_simulator):
+    asyncio.run(answer(orx_cassette, orx_simulator, "chunks", [Fault("cut", after_events=3)]))
+
+def test_theirs(orx_cassette, orx_simulator):
+    asyncio.run(answer(orx_cassette, orx_simulator, "events" if os.environ["STATE"] == "broken" else "chunks"))
+
+def test_asserted(orx_cassette, orx_simulator):
+    asyncio.run(answer(orx_cassette, orx_simulator, "chunks"))
+    assert os.environ["STATE"] != "broken"
+"""
+
+
+def test_a_test_that_failed_records_anew_when_its_trouble_is_over(tmp_path: Path) -> None:
+    (tmp_path / "test_later.py").write_text(LATER, "utf-8")
+    folder = tmp_path / "cassettes" / "test_later"
+    for state, failed, kept in (
+        ("down", 3, []),
+        ("broken", 3, ["test_asserted.jsonl"]),  # a whole stream, whatever the test made of it
+        ("up", 0, ["test_asserted.jsonl", "test_ours.jsonl", "test_theirs.jsonl"]),
+        ("down", 0, ["test_asserted.jsonl", "test_ours.jsonl", "test_theirs.jsonl"]),
+    ):
+        code, said = run(tmp_path, STATE=state, **ALONE)
+        assert (code, f"{failed} failed" in said, "error" in said.splitlines()[-1]) == (
+            int(failed > 0),
+            failed > 0,
+            False,
+        )
+        assert sorted(path.name for path in folder.iterdir()) == kept
+
+
 def test_whoever_does_not_use_the_plugin_does_not_pay_for_it(tmp_path: Path) -> None:
     program = "import sys\ndef test_it(): assert not {'orx_rx', 'aiohttp', 'reactivex', 'pydantic'} & {*sys.modules}\n"
     (tmp_path / "test_it.py").write_text(program, "utf-8")
@@ -181,6 +234,85 @@ def test_a_cassette_of_a_stream_that_has_not_ended_is_not_kept(tmp_path: Path) -
         deck.close()
     listener.leave()
     assert sys.platform == "win32" or not deck.path.exists()
+
+
+TOLD_OFF = status_error(401)(401, "no")
+
+RECORDINGS: list[tuple[str, list[bytes], Exception | None, bool, bool]] = [
+    # what was recorded: its chunks, its end; whether it is kept where the test passed, and where it failed
+    ("whole", [b"a"], None, True, True),
+    ("broke off", [b"a"], ConnectionLost("gone"), True, False),
+    ("refused", [], TOLD_OFF, True, False),
+    ("of another kind", [], NotAnEventStream("text/html", b"<html>"), True, False),
+    ("no server", [], ConnectFailed("no"), False, False),
+    ("no clock", [], StreamTimeout("idle", 1), False, False),
+    ("no element", [], None, False, False),
+    ("no bytes", [], TypeError("no"), False, False),
+]
+
+
+@pytest.mark.parametrize("before", [None, b"old"], ids=["new", "anew"])
+@pytest.mark.parametrize("passed", [True, False])
+@pytest.mark.parametrize(
+    ("name", "chunks", "end", "if_passed", "if_failed"), RECORDINGS, ids=[r[0] for r in RECORDINGS]
+)
+def test_only_what_somebody_answered_is_kept_and_of_a_test_that_failed_only_what_is_whole(
+    tmp_path: Path,
+    name: str,
+    chunks: list[bytes],
+    end: Exception | None,
+    if_passed: bool,
+    if_failed: bool,
+    passed: bool,
+    before: bytes | None,
+) -> None:
+    path = tmp_path / "x.jsonl"
+    if before is not None:
+        path.write_bytes(write_cassette(Cassette((Chunk(0.0, before),))))
+    deck = CassetteDeck(path, "all")
+    Listener(deck(at_once(chunks, end)))
+    kept = if_passed if passed else if_failed
+    if kept or not passed:
+        deck.close(passed=passed)
+    else:
+        with pytest.raises(AssertionError, match=rf"^expected a chunk to record, got \w+: {path.name}$"):
+            deck.close(passed=passed)
+    there = {file.name: b"".join(chunk.data for chunk in read_cassette(file).chunks) for file in tmp_path.iterdir()}
+    expected = b"".join(chunks) if kept else before
+    assert there == ({} if expected is None else {"x.jsonl": expected})
+
+
+def test_a_subscriber_that_left_leaves_a_cassette_if_the_test_passed(tmp_path: Path) -> None:
+    for passed in (False, True):
+        deck, source = CassetteDeck(tmp_path / "x.jsonl"), Source[bytes]()
+        listener = Listener(deck(source.observable))
+        source.push(b"a")
+        listener.leave()
+        deck.close(passed=passed)
+        assert deck.path.exists() is passed
+    assert read_cassette(deck.path).end == "left"
+
+
+def test_an_old_cassette_that_nobody_answered_is_recorded_anew(tmp_path: Path) -> None:
+    path = tmp_path / "x.jsonl"
+    path.write_bytes(write_cassette(Cassette((), end="error", error=ConnectFailed("no"))))
+    with pytest.raises(AssertionError, match=r"expected a cassette at .+, got one without an answer: record it"):
+        CassetteDeck(path, "none")(at_once([], None))
+    deck = CassetteDeck(path)
+    assert Listener(deck(at_once([b"a"], None))).heard == [b"a"]
+    deck.close()
+    assert read_cassette(path).body == b"a"
+
+
+def test_what_a_process_that_died_left_is_no_part_of_the_next_recording(tmp_path: Path) -> None:
+    path = tmp_path / "x.jsonl"
+    died = CassetteDeck(path)(at_once([b"a"], None))
+    for _ in range(2):
+        Listener(died)
+    deck = CassetteDeck(path)
+    Listener(deck(at_once([b"b"], None)))
+    deck.close()
+    assert [file.name for file in tmp_path.iterdir()] == ["x.jsonl"]
 
 
 def test_a_simulator_in_a_thread_is_steered_and_watched_from_another() -> None:

@@ -794,6 +794,16 @@ async def test_a_client_that_goes_away_while_it_is_written_to_is_noticed() -> No
         await simulator.wait_for(lambda s: s.disconnects == 1)
 
 
+async def test_a_client_that_goes_away_in_the_middle_of_a_frame_is_no_failure(caplog: pytest.LogCaptureFixture) -> None:
+    async with Simulator(chunk_bytes=1) as simulator:
+        async with posting(simulator, asking("long-999999", stream=True)) as response:
+            await response.content.readany()
+            response.close()
+        await simulator.wait_for(lambda s: s.disconnects == 1)
+        await simulator.wait_for(lambda s: s.connections == 0)
+    assert not caplog.records
+
+
 async def test_disposing_a_pipeline_closes_the_connection() -> None:
     async with Simulator(hold=1) as simulator, Client(base_url=simulator.base_url) as client:
         first = asyncio.get_running_loop().create_future()

@@ -147,6 +147,16 @@ def test_the_command_takes_a_plan(tmp_path: Path, capsys: pytest.CaptureFixture[
 # which requests
 
 
+async def test_faults_are_set_as_a_list_or_as_a_plan() -> None:
+    cut = Fault("cut", after_events=1)
+    async with Simulator() as simulator:
+        for given in ([cut], (cut,), FaultPlan((cut,)), iter([cut])):
+            simulator.faults = given
+            assert simulator.faults == FaultPlan((cut,))
+        body, _ = await broken(simulator)
+        assert body.count(b"data:") == 1
+
+
 async def test_a_fault_is_for_one_connection() -> None:
     async with Simulator(faults=[Fault("status", connection=1, status=500)]) as simulator:
         statuses: list[int] = []

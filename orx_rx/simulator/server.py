@@ -63,7 +63,6 @@ class Simulator:
 
     Attributes:
         requests: What came, in order.
-        faults: What is to go wrong from now on.
         most_connections: How many connections there were at most when a request came.
 
     Raises:
@@ -94,7 +93,7 @@ class Simulator:
         if speed is not None and not 0 < speed < float("inf"):
             raise ValueError(f"expected speed to be None or above 0, got {speed}")
         self.requests: list[SeenRequest] = []
-        self.faults: FaultPlan = FaultPlan.of(faults)
+        self._faults = FaultPlan.of(faults)
         self.most_connections: int = 0
         self._api_key = api_key
         self._address = host, port
@@ -131,6 +130,15 @@ class Simulator:
             f"Simulator({where}, requests={len(self.requests)}, open_streams={self.open_streams}, "
             f"disconnects={self.disconnects})"
         )
+
+    @property
+    def faults(self) -> FaultPlan:
+        """What is to go wrong from now on; a list of faults can be set as well."""
+        return self._faults
+
+    @faults.setter
+    def faults(self, faults: FaultPlan | Iterable[Fault]) -> None:
+        self._faults = FaultPlan.of(faults)
 
     @property
     def open_streams(self) -> int:
@@ -269,6 +277,8 @@ class Simulator:
             return web.Response(status=refused.status, headers=refused.headers, body=refused.body)
         except Closed as closed:
             return await close(closed.kind, request, web.StreamResponse())
+        except ConnectionError:  # the client left while something was written to it: the end, and no failure of ours
+            return web.StreamResponse()
 
     def _record(self, request: web.Request, data: bytes) -> Exchange:
         body = None
@@ -292,7 +302,9 @@ class Simulator:
         if not hmac.compare_digest(given.encode("utf-8", "replace"), f"Bearer {self._api_key}".encode()):
             raise ApiError(401, "Incorrect API key provided.", code="invalid_api_key")
 
-    async def _identify(self, _: web.Request, response: web.StreamResponse) -> None:
+    async def _identify(self, request: web.Request, response: web.StreamResponse) -> None:
+        if request.transport is None or request.transport.is_closing():
+            return  # nobody is there to be answered
         self._answers += 1
         response.headers["x-request-id"] = f"req_{self._answers:04d}"
 

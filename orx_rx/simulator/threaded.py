@@ -62,12 +62,12 @@ class ThreadedSimulator:
 
     @property
     def faults(self) -> FaultPlan:
-        """What is to go wrong from now on."""
+        """What is to go wrong from now on: `Simulator.faults`."""
         return self._simulator.faults
 
     @faults.setter
     def faults(self, faults: FaultPlan | Iterable[Fault]) -> None:
-        self._simulator.faults = FaultPlan.of(faults)
+        self._simulator.faults = faults
 
     def __enter__(self) -> Self:
         """Begin to listen; once, because a thread cannot begin again.
