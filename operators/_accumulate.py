@@ -40,7 +40,9 @@ def accumulate(
 
     Args:
         into: An accumulator to use, so that its owner can look at the response at any moment. It is reset at every
-            subscription, and its own judge decides instead of `profile` and `on_violation`.
+            subscription, and its own judge decides instead of `profile` and `on_violation`. It knows what was handed
+            on, which behind `iterate` or any other buffer is more than has been read: to save a `cursor`, feed an
+            accumulator of your own with every event that you have dealt with.
         text_format: The type that the output is to have, whatever a pydantic `TypeAdapter` takes; an accumulator to
             use is given it.
         profile: What each violation costs.

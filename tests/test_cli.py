@@ -142,6 +142,21 @@ def test_a_recording_replays_as_the_stream_that_it_is_of(
     assert (replayed.code, replayed.out, replayed.err) == (4, streamed.out, streamed.err)
 
 
+@pytest.mark.parametrize("words", [("record", "hi", "FILE"), ("stream", "hi", "--save", "FILE")])
+def test_a_cassette_is_written_over_if_that_is_asked_for(
+    simulator: ThreadedSimulator, capsys: pytest.CaptureFixture[str], tmp_path: Path, words: tuple[str, ...]
+) -> None:
+    file = tmp_path / "tape.jsonl"
+    asked = [str(file) if word == "FILE" else word for word in words] + ["--base-url", simulator.base_url, "--model"]
+    file.touch()  # nothing is lost of a file that is empty, as a temporary one is
+    assert Outcome(capsys, (*asked, "story")).code == 0
+    before = file.read_bytes()
+    assert Outcome(capsys, (*asked, "failed")).code == 2
+    assert file.read_bytes() == before
+    assert Outcome(capsys, (*asked, "failed", "--force")).code == 3
+    assert b"response.failed" in read_cassette(file).body
+
+
 def test_a_stream_that_breaks_off_is_interrupted_and_has_no_cursor_in_the_foreground(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
@@ -168,6 +183,18 @@ def test_a_background_stream_that_was_given_up_goes_on_behind_its_cursor(
     assert (rest.code, rest.err) == (0, "tokens: 1 in, 88 out\n")
     assert (whole.out.removesuffix("\n") + rest.out).endswith("It was. 🌊\n")
     assert broken.requests[-1].query["starting_after"] == str(json.loads(cursor)["sequence_number"])
+
+
+def test_a_cursor_that_leads_nowhere_is_told_again(
+    simulator: ThreadedSimulator, capsys: pytest.CaptureFixture[str]
+) -> None:
+    cursor = '{"response_id": "resp_gone", "sequence_number": 5}'
+    outcome = Outcome(capsys, ("stream", "--resume", cursor, "--base-url", simulator.base_url))
+    told, *_, complaint = outcome.err.splitlines()
+    assert (outcome.code, outcome.out, told) == (5, "", cursor)
+    assert complaint.startswith(
+        "orx-rx: the stream broke off and could not be resumed: expected HTTP status 200, got 404"
+    )
 
 
 def test_a_background_stream_that_breaks_off_goes_on_in_another_cassette(
@@ -426,7 +453,17 @@ BAD = [
     # the command, the exit code, what is said
     ("nope", 2, "expected a command (stream, record, replay, check, draw, simulate), got 'nope'"),
     ("stream hi", 2, "expected --model or ORX_MODEL, got none"),
-    ("stream hi --model m --nope", 2, "expected an option of the command, got '--nope'"),
+    ("stream hi --model m --nope", 2, "expected an option of the command, got '--nope': see --help"),
+    ("stream --modl x hi", 2, "expected an option of the command, got '--modl': did you mean --model?"),
+    ("stream hi --modl=x", 2, "expected an option of the command, got '--modl': did you mean --model?"),
+    ("stream --modl=x", 2, "expected an option of the command, got '--modl=x': did you mean --model?"),
+    ("record --modl x hi f", 2, "expected an option of the command, got '--modl': did you mean --model?"),
+    ("check --profle strict x", 2, "expected an option of the command, got '--profle': did you mean --profile?"),
+    ("simulate --prt 3", 2, "expected an option of the command, got '--prt': did you mean --port?"),
+    ("record hi story.sse --model m", 2, "expected a file to make, or --force to write over it, got one that is there"),
+    ("stream hi --save story.sse --model m", 2, "--force to write over it, got one that is there (story.sse)"),
+    ("stream hi --raw --save story.sse --model m", 2, "--force to write over it, got one that is there (story.sse)"),
+    ("stream hi --base-url= --model m", 2, "'http://127.0.0.1:8080/v1', got an empty string"),
     ("stream hi there --model m", 2, "expected no further argument, got 'there'"),
     ("stream hi --model", 2, "expected a value of --model, got none"),
     ("stream hi --model m --profile lax", 2, "expected default or strict for --profile, got 'lax'"),

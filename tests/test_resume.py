@@ -163,7 +163,21 @@ def test_a_server_that_does_not_stream_the_rest_is_asked_again_or_polled_or_left
     else:
         assert isinstance(told, StreamInterrupted)
         assert (told.cursor, told.resumable, told.__cause__) == (Cursor("resp_a", 2), resumable, error)
-        assert str(told).startswith("expected the rest of the stream, got expected ")
+        assert str(told) == f"the stream broke off and could not be resumed: {error}"
+
+
+def test_a_place_that_was_restored_is_known_before_anything_comes() -> None:
+    held = Accumulator()
+    held.restore(Cursor("resp_1", 5))
+    assert (held.response_id, held.cursor, held.response) == ("resp_1", Cursor("resp_1", 5), None)
+    last, terminal = chain.delta("x"), chain.terminal(id="")
+    for event in chain.events(last | {"sequence_number": 6}, terminal | {"sequence_number": 7}):
+        held.feed(event)
+        assert held.cursor == Cursor("resp_1", event.sequence_number or 0)
+    assert held.final_response is not None
+    assert held.final_response.id == "resp_1"
+    held.reset()
+    assert (held.response_id, held.cursor) == (None, None)
 
 
 def test_the_same_answers_mean_nothing_on_the_first_connection() -> None:

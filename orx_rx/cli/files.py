@@ -9,7 +9,7 @@ from typing import Annotated, NamedTuple, TypeAlias
 
 from cyclopts import Parameter
 
-from orx_rx.cli.outcomes import UsageError
+from orx_rx.cli.outcomes import UnknownOption, UsageError
 from orx_rx.protocol.cassette import Cassette, Chunk, parse_cassette
 from orx_rx.protocol.cursor import Cursor
 
@@ -89,7 +89,7 @@ def read_cursor(given: str) -> Cursor:
 def _checked(word: str) -> str:
     """Refuse an option that does not exist, before it is taken for a prompt that is paid for."""
     if word.startswith("-") and word != STDIN and len(word.split()) == 1:
-        raise UsageError(f"expected an option of the command, got {word!r}: see --help")
+        raise UnknownOption(word)
     return word
 
 

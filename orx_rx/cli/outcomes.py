@@ -25,6 +25,18 @@ class UsageError(Exception):
     """Raised when an argument or a file is not what a command needs."""
 
 
+class UnknownOption(UsageError):
+    """Raised when a word looks like an option, and the command has none of that name.
+
+    Args:
+        word: The word.
+    """
+
+    def __init__(self, word: str) -> None:
+        super().__init__(f"expected an option of the command, got {word!r}: see --help")
+        self.word = word
+
+
 # the first that fits; whatever is not here is a bug of ours, and shown as one
 _ERRORS: Sequence[tuple[type[Exception], int]] = (
     (UsageError, USAGE),

@@ -10,7 +10,7 @@ from orx_rx.cli.files import Word, read_prompt
 from orx_rx.cli.stream import ask
 
 
-def record(prompt: Word, file: Path, /, *, asking: Asking = NOTHING_SAID) -> int:
+def record(prompt: Word, file: Path, /, *, asking: Asking = NOTHING_SAID, force: bool = False) -> int:
     """Ask a model, and write the stream to a cassette, without a secret in it.
 
     Exit codes are those of stream.
@@ -19,5 +19,6 @@ def record(prompt: Word, file: Path, /, *, asking: Asking = NOTHING_SAID) -> int
         prompt: What to ask; - reads it from stdin.
         file: The cassette to write.
         asking: Whom to ask, and how.
+        force: Write over what the file holds.
     """
-    return asyncio.run(ask(asking, read_prompt(prompt), file, "nothing"))
+    return asyncio.run(ask(asking, read_prompt(prompt), file, "nothing", force=force))

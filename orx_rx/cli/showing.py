@@ -17,7 +17,6 @@ from orx_rx.cli.output import complain, note, obeys, progress, write, write_text
 from orx_rx.errors import OrxError
 from orx_rx.models.lifecycle_events import TerminalEvent
 from orx_rx.models.stream_events import StreamEnd
-from orx_rx.protocol.cursor import Cursor
 from orx_rx.protocol.encoding import json_bytes
 from orx_rx.protocol.reading import PieceReader
 
@@ -36,16 +35,13 @@ Form = Literal["text", "json", "nothing"]
 _OFTEN = 0.1  # seconds between two looks at the pace
 
 
-async def show(
-    events: Observable[Event], accumulator: Accumulator, screen: Screen, *, since: Cursor | None = None
-) -> int:
+async def show(events: Observable[Event], accumulator: Accumulator, screen: Screen) -> int:
     """Write events as they come.
 
     Args:
         events: The stream; it leads through the accumulator.
         accumulator: Holds the response.
         screen: Where to write.
-        since: Where the stream goes on from, if it does.
 
     Returns:
         The exit code of its terminal.
@@ -64,7 +60,7 @@ async def show(
     except (asyncio.CancelledError, OrxError, OSError):
         with suppress(OSError):  # perhaps nobody reads stdout any more
             screen.end()
-        _tell_cursor(accumulator, since)
+        _tell_cursor(accumulator)
         raise
     screen.end()
     if terminal is None:
@@ -168,13 +164,11 @@ def _nothing(_: Event) -> None:
     pass
 
 
-def _tell_cursor(accumulator: Accumulator, since: Cursor | None) -> None:
+def _tell_cursor(accumulator: Accumulator) -> None:
     """Write where the stream broke off, for whoever resumes it; a response in the foreground nobody can."""
     cursor, response = accumulator.cursor, accumulator.response
-    if cursor is None and since is not None:  # the rest of a stream need not name its response
-        cursor = Cursor(since.response_id, accumulator.last_sequence_number or since.sequence_number)
     if cursor is not None and (response is None or response.background is not False):
-        note(Cursor(cursor.response_id, cursor.sequence_number).to_json())
+        note(cursor.to_json())
 
 
 def _tell_response(response: Response) -> None:

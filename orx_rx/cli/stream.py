@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from io import TextIOWrapper
+from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -40,6 +41,7 @@ def stream(
     json: bool = False,
     raw: bool = False,
     save: Path | None = None,
+    force: bool = False,
     resume: Annotated[str | None, Parameter(allow_leading_hyphen=True, metavar="CURSOR")] = None,
 ) -> int:
     """Ask a model, and show the answer as it comes.
@@ -55,20 +57,22 @@ def stream(
         raw: Write the bytes as they come.
         save: Write a cassette to this file; with --background one for each connection, such as tape.jsonl and then
             tape-2.jsonl.
+        force: Write over what that file holds.
         resume: Ask nothing, but go on with a response in the background behind a cursor, which is what Ctrl-C leaves on
             stderr; - reads it from stdin.
     """
     if resume is not None:
-        return asyncio.run(ask(asking, _resumed(resume, prompt, asking, raw=raw), save, "json" if json else "text"))
+        cursor = _resumed(resume, prompt, asking, raw=raw)
+        return asyncio.run(ask(asking, cursor, save, "json" if json else "text", force=force))
     if raw and (json or asking.repair):
         raise UsageError(f"expected --raw alone, got {'--json' if json else '--repair'} too")
     asked = read_prompt(prompt)
     if raw:
-        return asyncio.run(_raw(asking, asked, save))
-    return asyncio.run(ask(asking, asked, save, "json" if json else "text"))
+        return asyncio.run(_raw(asking, asked, save, force=force))
+    return asyncio.run(ask(asking, asked, save, "json" if json else "text", force=force))
 
 
-async def ask(asking: Asking, prompt: str | Cursor, save: Path | None, form: Form) -> int:
+async def ask(asking: Asking, prompt: str | Cursor, save: Path | None, form: Form, *, force: bool = False) -> int:
     """Ask a model, show its answer, and return the exit code.
 
     Args:
@@ -76,6 +80,7 @@ async def ask(asking: Asking, prompt: str | Cursor, save: Path | None, form: For
         prompt: What to ask; or a cursor, to show the rest of an answer.
         save: Where to write a cassette.
         form: What to write to stdout.
+        force: Whether to write over a cassette that is there.
     """
     request = asking.request(prompt) if isinstance(prompt, str) else {}
     violations: list[Violation] = []
@@ -92,7 +97,7 @@ async def ask(asking: Asking, prompt: str | Cursor, save: Path | None, form: For
             resumes.append(attempt)
 
     async with Client(base_url=asking.base_url) as client:
-        profile, record = PROFILES[asking.profile], None if save is None else _one_each(save, tapes)
+        profile, record = PROFILES[asking.profile], None if save is None else _one_each(save, tapes, force)
         if isinstance(prompt, str):
             events = client.events(
                 profile=profile,
@@ -114,7 +119,7 @@ async def ask(asking: Asking, prompt: str | Cursor, save: Path | None, form: For
                 on_attempt=tried,
             )
         try:
-            code = await show(events, accumulator, screen, since=None if isinstance(prompt, str) else prompt)
+            code = await show(events, accumulator, screen)
             return _checked(tapes) or code
         finally:
             for what, codes in (
@@ -143,12 +148,12 @@ def _resumed(given: str, prompt: str | None, asking: Asking, *, raw: bool) -> Cu
     return read_cursor(given)
 
 
-async def _raw(asking: Asking, prompt: str, save: Path | None) -> int:
+async def _raw(asking: Asking, prompt: str, save: Path | None, *, force: bool) -> int:
     conformance = Conformance()  # which knows how it ended
     async with Client(base_url=asking.base_url) as client:
         chunks = client.chunks(**asking.request(prompt))
         tapes: list[_Tape] = []
-        recorded = chunks if save is None else chunks.pipe(ops.record(_one_each(save, tapes)))
+        recorded = chunks if save is None else chunks.pipe(ops.record(_one_each(save, tapes, force)))
         async with iterate(recorded) as reading:
             async for chunk in reading:
                 conformance.feed(chunk)
@@ -176,6 +181,11 @@ class _Tape(TextIOWrapper):
             raise
 
 
+def _holds(file: Path) -> bool:
+    """Whether there is something in a file that writing to it would lose; a device such as a terminal loses nothing."""
+    return file.is_file() and file.stat().st_size > 0
+
+
 def _checked(tapes: Sequence[_Tape]) -> int:
     """Complain of cassettes that are not whole, and return the exit code of that."""
     failed = [tape for tape in tapes if tape.failed is not None]
@@ -184,16 +194,21 @@ def _checked(tapes: Sequence[_Tape]) -> int:
     return USAGE if failed else 0
 
 
-def _one_each(save: Path, tapes: list[_Tape]) -> Callable[[], TextIO]:
+def _one_each(save: Path, tapes: list[_Tape], force: bool) -> Callable[[], TextIO]:
     """Write a cassette for each connection, and note their names; refuse a place before a request is paid for.
 
     Raises:
+        UsageError: Something is there that would be lost.
         OSError: It cannot be written to.
     """
+    if not force and _holds(save):
+        raise UsageError(f"expected a file to make, or --force to write over it, got one that is there ({save})")
     save.open("a").close()
+    numbers = count(1)
 
     def opened() -> TextIO:
-        tapes.append(_Tape(path_of(save, len(tapes) + 1)))
+        places = (path_of(save, number) for number in numbers)
+        tapes.append(_Tape(next(place for place in places if force or not _holds(place))))
         return tapes[-1]
 
     return opened

@@ -70,6 +70,7 @@ class Accumulator(Batched[Event, Event]):
         self._ahead = False  # what came last had no number, so that resuming would bring it again
         self._ending = Ending()
         self._numbered: Event | None = None  # the last event with a number
+        self._restored = ""  # the id of the response, where a cursor told it
         self._base: Response | None = None
         self._began = self._late = False
         self._held: dict[int, Held] = {}
@@ -80,8 +81,9 @@ class Accumulator(Batched[Event, Event]):
         self._open: tuple[Held | None, Grown] = (None, _NOTHING)  # what the last delta added to
 
     def restore(self, cursor: Cursor) -> None:
-        """Go on from the snapshot of a cursor; without one, only the place is known."""
+        """Go on from the snapshot of a cursor; without one, only the response and the place in it are known."""
         self.reset()
+        self._restored = cursor.response_id
         if cursor.snapshot is not None:
             snapshot = cursor.snapshot.model_copy(update={"id": cursor.response_id})
             self.feed(lifecycle.ResponseInProgressEvent(response=snapshot))
@@ -106,12 +108,16 @@ class Accumulator(Batched[Event, Event]):
 
     @property
     def response_id(self) -> str | None:
-        """The id of the response; None until the server has told it."""
-        return (self._base.id or None) if self._base is not None else None
+        """The id of the response; None until the server, or a cursor that was restored, has told it."""
+        told = self._base.id if self._base is not None else ""
+        return told or self._restored or None
 
     @property
     def cursor(self) -> Cursor | None:
-        """Where to resume; None where the id or the number that the server gave the last event is not known."""
+        """Where to resume: behind the last event that it was fed.
+
+        None where the id or the number that the server gave that event is not known.
+        """
         if self.response_id is None or self.last_sequence_number is None or self._ahead:
             return None
         if self._numbered is not None and self._numbered.is_renumbered:

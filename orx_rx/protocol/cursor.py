@@ -25,6 +25,10 @@ REPEATABLE = (KeepaliveEvent, UnknownEvent, ResponseErrorEvent, StreamEnd)
 class Cursor:
     """A place in the stream of a response; a small value that survives a process.
 
+    What is resumed begins behind it, so it should stand at the last event that was dealt with, and not at the last that
+    came: take it from an `Accumulator` that is fed where events are dealt with. The one of `events(into=...)` is ahead
+    of whoever reads through a buffer, such as `iterate`.
+
     Attributes:
         response_id: The id of the response.
         sequence_number: The number of the last event that was handed on, from 0.

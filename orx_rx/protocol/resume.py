@@ -220,7 +220,7 @@ class Resumer:
             return error
         if isinstance(error, ProtocolError) and self._joined:
             return error
-        told = f"expected the rest of the stream, got {error}"
+        told = f"the stream broke off and could not be resumed: {error}"
         cursor = self.cursor or self._known
         interrupted = StreamInterrupted(told, cursor=cursor, resumable=not self._refused(error))
         interrupted.__cause__ = error
