@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from contextlib import suppress
+from contextvars import ContextVar
 from functools import partial
 from inspect import iscoroutinefunction
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, TypeVar, cast
@@ -13,6 +14,7 @@ from reactivex import Observable, Observer, abc
 from reactivex.disposable import CompositeDisposable, Disposable, SerialDisposable, SingleAssignmentDisposable
 from reactivex.scheduler import CurrentThreadScheduler
 from reactivex.scheduler.eventloop import AsyncIOScheduler
+from reactivex.subject import AsyncSubject
 
 from orx_rx.protocol.steps import Batched
 
@@ -173,6 +175,48 @@ def told(
                 " use map_async, or read with iterate"
             )
     return functions["on_next"], on_error, on_completed
+
+    def run(self, scheduler: abc.SchedulerBase | None = None) -> Out:
+        """Wait for the end, and return the last element; otherwise as every observable.
+
+        In the thread of a running event loop nothing of that loop goes on while somebody waits. So there only a stream
+        that has ended by then will do, or one whose elements come from the thread of a client. An operator of plain Rx
+        behind it knows nothing of this: the `run` of what that returns waits for ever.
+
+        Args:
+            scheduler: The default scheduler of this subscription.
+
+        Raises:
+            RuntimeError: An event loop runs in this thread, and the stream needs it to go on.
+            SequenceContainsNoElementsError: It completed without an element.
+            Exception: Whatever it ended with.
+        """
+        if current_loop() is None:
+            return super().run(scheduler)
+        moved: list[bool] = []
+        token = _moving.set(moved)
+        last = AsyncSubject[Out]()
+        try:
+            subscription = self.subscribe(last, scheduler=scheduler)
+        finally:
+            _moving.reset(token)
+        if not last.is_stopped and not moved:
+            subscription.dispose()
+            raise RuntimeError(
+                "expected a thread that may wait, got one whose event loop the stream needs: await final_response(...),"
+                " read with iterate, or use Client.in_thread()"
+            )
+        return last.run()
+
+
+_moving: ContextVar[list[bool] | None] = ContextVar("orx_rx_moving", default=None)
+
+
+def moved() -> None:
+    """Take note that the subscription which begins goes on in another thread, so that this one may wait for it."""
+    moving = _moving.get()
+    if moving is not None:
+        moving.append(True)
 
 
 def _is_asynchronous(function: object) -> bool:

@@ -654,6 +654,25 @@ def test_a_client_without_a_thread_says_what_to_use() -> None:
         Client(base_url="http://host").chunks(model="m").run()
 
 
+def test_a_coroutine_may_wait_for_a_thread() -> None:
+    async def wait(client: ThreadedClient) -> None:
+        assert isinstance(story(client).run(), ResponseCompletedEvent)
+        assert story(client).pipe(operators.text()).run()
+
+    with both() as (_, client):
+        asyncio.run(wait(client))
+        refused: list[Exception] = []
+        story(client).subscribe(lambda _: refused.append(_raised_by(story(client).run)) if not refused else None)
+        story(client).run()
+        assert "expected a thread that may wait" in str(refused)
+
+
+def _raised_by(act: Callable[[], object]) -> Exception:
+    with pytest.raises(RuntimeError) as raised:
+        act()
+    return raised.value
+
+
 def test_the_settings_are_those_of_a_client() -> None:
     with simulating(api_key="a-key") as distant:
         with Client.in_thread(base_url=distant.simulator.base_url, api_key="a-key", headers={"X-Mine": "1"}) as client:

@@ -21,7 +21,7 @@ from orx_rx.http.blocking import GLANCE, BlockingIteration
 from orx_rx.http.client import Client
 from orx_rx.inbox import inbox_of
 from orx_rx.reporting import log
-from orx_rx.step import Stream, current_loop
+from orx_rx.step import Stream, current_loop, moved
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine
@@ -233,6 +233,7 @@ class ThreadedClient:
             scheduler = self.scheduler  # in place of that of the subscriber, whose timers may run in other threads
             if self._thread.is_current:
                 return tracked.subscribe(observer, scheduler=scheduler)
+            moved()
             gone = False
             upstream = SingleAssignmentDisposable()
 
