@@ -7,16 +7,19 @@ import copy
 import gc
 import json
 import logging
+import math
 import pickle
 import traceback
 import weakref
 from collections.abc import Callable
 from pathlib import Path
-from typing import NoReturn
+from typing import Any, NoReturn
 
 import aiohttp
 import pytest
 from pydantic import SecretStr
+from reactivex import Observable, empty, just
+from reactivex.internal.exceptions import SequenceContainsNoElementsError
 
 from orx_rx import (
     STRICT,
@@ -33,6 +36,7 @@ from orx_rx import (
     Retry,
     ServerError,
     StreamInterrupted,
+    Timeouts,
     TransportError,
     Violation,
     final_response,
@@ -40,6 +44,7 @@ from orx_rx import (
 )
 from orx_rx.models import Event, ResponseCompletedEvent
 from orx_rx.simulator import Simulator
+from orx_rx.wire import Frame
 from tests.chain import added, created, delta, hello, part_added, sse, terminal
 from tests.servers import (
     BROKEN,
@@ -86,7 +91,7 @@ def test_without_settings_the_server_is_that_of_openai() -> None:
         (None, "http://b", "http://c", "http://b"),
         (None, None, "http://c", "http://c"),
         (None, "", "http://c", "http://c"),
-        ("", "http://b", "http://c", "http://b"),
+        (None, "", "", "https://api.openai.com/v1"),
     ],
 )
 def test_the_argument_wins_over_orx_and_orx_over_openai(
@@ -96,6 +101,33 @@ def test_the_argument_wins_over_orx_and_orx_over_openai(
         if value is not None:
             monkeypatch.setenv(name, value)
     assert Client(base_url=argument).base_url == chosen
+
+
+@pytest.mark.parametrize("lost", ["", " "])
+def test_an_address_that_got_lost_is_not_that_of_openai(monkeypatch: pytest.MonkeyPatch, lost: str) -> None:
+    monkeypatch.setenv("ORX_BASE_URL", "http://b")
+    with pytest.raises(ValueError, match=r"^expected a base URL .*, got an empty string$"):
+        Client(base_url=lost)
+    with pytest.raises(ValueError, match=r"got an empty string$"):
+        Client(api_key="")
+
+
+@pytest.mark.parametrize(
+    ("settings", "told"),
+    [
+        ({"timeouts": 3}, "expected Timeouts for timeouts, got int"),
+        ({"retry": 3}, "expected Retry for retry, got int"),
+        ({"retry": 0}, "expected Retry for retry, got int"),
+        ({"base_url": 8080}, "expected str for base_url, got int"),
+        ({"api_key": b"sk"}, "expected str or SecretStr for api_key, got bytes"),
+        ({"headers": "X-Mine: 1"}, "expected a mapping for headers, got str"),
+    ],
+)
+def test_a_setting_of_another_kind_is_refused_by_its_name(settings: dict[str, Any], told: str) -> None:
+    makers: list[Callable[..., object]] = [Client, Client.in_thread]
+    for make in makers:
+        with pytest.raises(TypeError, match=f"^{told}$"):
+            make(**settings)
 
 
 @pytest.mark.parametrize(
@@ -330,10 +362,81 @@ def test_what_is_no_json_is_refused_at_the_call(value: object) -> None:
         Client(base_url="http://host").events(model="m", input=value)
 
 
+@pytest.mark.parametrize(
+    ("option", "told"),
+    [
+        (
+            {"on_violations": print},
+            "on_violations, got builtin_function_or_method: did you mean on_violation of events()?",
+        ),
+        ({"on_outputs": print}, "on_outputs, got builtin_function_or_method: did you mean on_output of run_tools()?"),
+        (
+            {"timeout": Timeouts()},
+            "timeout, got Timeouts: did you mean timeout of run_tools() or timeouts of events() and chunks()?",
+        ),
+        ({"metadata": b"x"}, "metadata, got bytes"),
+        ({"metadata": {("a", 1): "x"}}, "a key of metadata, got tuple"),
+        ({"input": [{"content": [{"text": print}]}]}, "input[0].content[0].text, got builtin_function_or_method"),
+        ({"temperature": math.inf}, "temperature, got what it cannot hold: "),
+        ({"instructions": "\udc00"}, "instructions, got what it cannot hold: "),
+    ],
+)
+def test_an_option_that_is_misspelt_is_told_by_its_name_with_the_one_that_it_resembles(
+    option: dict[str, Any], told: str
+) -> None:
+    client = Client(base_url="http://host")
+    for ask in (client.events, client.chunks):
+        with pytest.raises((TypeError, ValueError)) as raised:
+            ask(model="m", input="x", **option) if "input" not in option else ask(model="m", **option)
+        assert str(raised.value).startswith(f"expected JSON for {told}")
+
+
+@pytest.mark.parametrize(
+    ("option", "told"),
+    [
+        ({"timeouts": 3}, "expected Timeouts for timeouts, got int"),
+        ({"headers": ["X-Mine"]}, "expected a mapping for headers, got list"),
+        ({"on_attempt": 3}, "expected a function for on_attempt, got int"),
+        ({"profile": "strict"}, "expected Profile for profile, got str"),
+        ({"into": []}, "expected Accumulator for into, got list"),
+        ({"linger": "1"}, "expected int or float for linger, got str"),
+        ({"max_frame_bytes": "1"}, "expected int for max_frame_bytes, got str"),
+        ({"scheduler": 3}, "expected a scheduler for scheduler, got int"),
+    ],
+)
+def test_an_option_of_another_kind_is_refused_by_its_name(option: dict[str, Any], told: str) -> None:
+    client = Client(base_url="http://host")
+    with pytest.raises(TypeError, match=f"^{told}$"):
+        client.events(model="m", **option)
+    with pytest.raises(TypeError, match=f"^{told}$"):
+        client.resume(Cursor("resp_1", 1), **option)
+
+
 @pytest.mark.parametrize("option", [{"linger": -1}, {"max_frame_bytes": 0}])
 def test_options_out_of_range_are_refused_at_the_call(option: dict[str, int]) -> None:
     with pytest.raises(ValueError, match=rf"^expected .*{next(iter(option))} of at least"):
         Client(base_url="http://host").events(model="m", **option)  # type: ignore[arg-type]
+
+
+async def test_to_wait_in_the_thread_of_the_loop_is_refused_with_what_to_use() -> None:
+    async with listening() as server, Client(retry=ONCE, base_url=server.url) as client:
+        sources: list[Observable[Any]] = [client.events(model="m"), client.chunks(model="m").pipe(operators.frame())]
+        for source in sources:
+            with pytest.raises(
+                RuntimeError, match=r"final_response\(\.\.\.\), read with iterate, or use Client\.in_thread"
+            ):
+                source.run()
+
+
+async def test_a_stream_that_has_ended_needs_nobody_to_wait() -> None:
+    stream: Observable[Frame] = just(b"data: a\n\ndata: b\n\n").pipe(operators.frame())
+    assert stream.run().data == b"b"
+    with pytest.raises(SequenceContainsNoElementsError):
+        empty().pipe(operators.frame()).run()
+    closed = Client(base_url="http://host")
+    await closed.aclose()
+    with pytest.raises(ConnectFailed):
+        closed.events(model="m").run()
 
 
 async def test_the_request_is_what_it_was_at_the_call() -> None:

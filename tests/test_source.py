@@ -121,6 +121,12 @@ def test_two_bodies_are_refused() -> None:
         sse_chunks(_no_session, "POST", "http://127.0.0.1", json={}, data=b"")
 
 
+async def test_a_server_that_is_not_there_is_told_without_a_word_of_tls() -> None:
+    async with aiohttp.ClientSession() as session:
+        error = await Ear(sse_chunks(session, "POST", "http://127.0.0.1:9", json={})).failed()
+    assert str(error).startswith("expected an answer, got ClientConnectorError: Cannot connect to host 127.0.0.1:9 [")
+
+
 async def _no_session() -> NoReturn:
     raise LookupError("no session here")
 

@@ -22,8 +22,9 @@ from orx_rx.aio import iterate
 from orx_rx.errors import BadRequest, Conflict, ConnectFailed, ConnectionLost, LifecycleViolation, OrxError
 from orx_rx.exchange import library_version
 from orx_rx.http.leaving import cancelled_on_dispose
+from orx_rx.http.options import body_of, check_kinds
 from orx_rx.http.retry import Retry, retried
-from orx_rx.http.source import JSON, body_chunks, sse_chunks, to_json
+from orx_rx.http.source import JSON, body_chunks, sse_chunks
 from orx_rx.http.timeouts import Timeouts, watch_events
 from orx_rx.models.base import to_wire
 from orx_rx.protocol.accumulator import Accumulator
@@ -85,8 +86,9 @@ class Client:
             A request is never sent again after anything of its answer arrived.
 
     Raises:
-        ValueError: The base URL is not absolute, is not HTTP, or has credentials, a query or a fragment; or the key
-            cannot be sent in a header.
+        TypeError: An argument is of another kind.
+        ValueError: The base URL is empty, is not absolute, is not HTTP, or has credentials, a query or a fragment; or
+            the key is empty or cannot be sent in a header.
     """
 
     def __init__(
@@ -99,7 +101,11 @@ class Client:
         timeouts: Timeouts | None = None,
         retry: Retry | None = None,
     ) -> None:
-        self._base_url = _checked_url(base_url or _setting("BASE_URL") or _OPENAI)
+        check_kinds(
+            base_url=base_url, api_key=api_key, session=session, headers=headers, timeouts=timeouts, retry=retry
+        )
+        # an empty address that was given is a setting that got lost, and no wish for another server
+        self._base_url = _checked_url(base_url if base_url is not None else _setting("BASE_URL") or _OPENAI)
         self._api_key = _checked_key(api_key if api_key is not None else _setting("API_KEY"))
         self._given = session
         self._proxy = _proxy_of(self._base_url) if session is None else None
@@ -134,6 +140,7 @@ class Client:
             retry: As for `Client`.
 
         Raises:
+            TypeError: As for `Client`.
             ValueError: As for `Client`.
         """
         from orx_rx.http.threaded import ThreadedClient  # it is made of clients
@@ -200,7 +207,8 @@ class Client:
                 as null. Functions and types among `tools` are sent as their definitions, see `orx_rx.tool`.
 
         Raises:
-            TypeError: `stream` is among the fields, which is always true; or one cannot be written as JSON.
+            TypeError: `stream` is among the fields, which is always true; or one cannot be written as JSON, perhaps
+                because it is an option that is misspelt: then the message names the one that it resembles.
             ValueError: A field holds a number or a text that JSON cannot hold.
             RuntimeError: To the subscriber, when there is no running event loop.
             OrxError: To the subscriber, as `sse_chunks` does; a `ConnectFailed` when the client is closed.
@@ -217,10 +225,12 @@ class Client:
         takes_json: bool,
     ) -> Observable[bytes]:
         """Create a response and read the bytes of its stream; or of the response itself, if that will do."""
+        check_kinds(headers=headers, timeouts=timeouts, on_attempt=on_attempt)
         if "stream" in request:
             raise TypeError("expected no field 'stream', since it is always true, got one")
         tools = {"tools": definitions(request["tools"])} if "tools" in request else {}
-        body = to_json({**to_wire({**request, **tools}), "stream": True})
+        methods = Client.events, Client.run_tools, Client.chunks
+        body = body_of({**to_wire({**request, **tools}), "stream": True}, methods)
 
         def subscribe(
             observer: abc.ObserverBase[bytes], scheduler: abc.SchedulerBase | None = None
@@ -275,7 +285,9 @@ class Client:
                 stream in the background that needed a repair is not resumed when it breaks off, because its places are
                 not those of the server; the response is polled instead. One that needed none is resumed as ever.
             on_repair: A function or an observer that hears of every repair.
-            into: An accumulator to use, to look at the response at any moment.
+            into: An accumulator to use, to look at the response at any moment. It knows what the stream has handed on,
+                which behind `iterate`, `to_queue` or `map_async` is more than you have read. A `cursor` to save is that
+                of an accumulator of your own, which you feed with every event that you have dealt with.
             text_format: The type that the output is to have: a pydantic model, a dataclass, a `TypedDict`, a list, a
                 union, whatever a pydantic `TypeAdapter` takes. Its strict JSON schema is sent as `text.format`;
                 `response.output_parsed`, and `parsed` of a text that is done, are of that type. What is no object
@@ -293,8 +305,9 @@ class Client:
             **request: The fields of the request, as for `chunks`.
 
         Raises:
-            TypeError: As for `chunks`; or a listener is neither a function nor an observer, `record` is no place to
-                write to, pydantic cannot read `text_format` from JSON, or `text` has a `format` too.
+            TypeError: As for `chunks`; or an option is of another kind, a listener is neither a function nor an
+                observer, `record` is no place to write to, pydantic cannot read `text_format` from JSON, or `text` has
+                a `format` too.
             ValueError: As for `chunks`; or `on_repair` is given without `repair`, `linger` or `max_frame_bytes` is out
                 of range, or `cancel_on_dispose` is set for a response in the foreground, which ends with its
                 connection anyway.
@@ -302,6 +315,7 @@ class Client:
             OSError: To the subscriber, when a cassette cannot be opened.
             OrxError: To the subscriber, whatever the source or an operator raises.
         """
+        check_kinds(profile=profile, into=into, linger=linger, max_frame_bytes=max_frame_bytes, scheduler=scheduler)
         resumes = request.get("background") is True
         if cancel_on_dispose and not resumes:
             raise ValueError("expected background=True with cancel_on_dispose, got a response in the foreground")
@@ -422,13 +436,16 @@ class Client:
         itself when the connection breaks again.
 
         Args:
-            cursor: Where to go on; from `StreamInterrupted.cursor`, or from an accumulator.
+            cursor: Where to go on; from `StreamInterrupted.cursor`, or from an accumulator that was fed with the events
+                that were dealt with. The one of `into` is ahead of whoever reads through a buffer, such as `iterate`,
+                and what waited there would be lost.
             rebuild: Whether to read the stream from its beginning, so that every snapshot is whole; events up to the
                 cursor are read and not emitted. Without it only the rest is read, and snapshots go on from the one of
                 the cursor; if it has none, they hold what came since, until items are done.
             profile: What the violations of the server cost.
             on_violation: A function or an observer that hears of every reported violation.
-            into: An accumulator to use, to look at the response at any moment.
+            into: An accumulator to use, to look at the response at any moment; its `cursor` may be ahead of you, as for
+                `events`.
             text_format: The type that the output was asked to have, as for `events`; nothing is sent.
             linger: How long to wait for the end of the connection after the terminal, in seconds.
             max_frame_bytes: The most bytes that a frame may have.
@@ -440,14 +457,16 @@ class Client:
             scheduler: Keeps the time; by default that of the subscriber, else the running event loop.
 
         Raises:
-            TypeError: It is no cursor; or `record` is no place to write to, or pydantic cannot read `text_format` from
-                JSON.
+            TypeError: It is no cursor; or an option is of another kind, `record` is no place to write to, or pydantic
+                cannot read `text_format` from JSON.
             ValueError: The snapshot of the cursor is that of a response that was not created in the background.
             OSError: To the subscriber, as for `events`.
             OrxError: To the subscriber, as for `events`.
         """
         if not isinstance(cursor, Cursor):  # pyright: ignore[reportUnnecessaryIsInstance]
             raise TypeError(f"expected a cursor, got {type(cursor).__name__}: see Cursor.from_json")
+        check_kinds(headers=headers, timeouts=timeouts, on_attempt=on_attempt)
+        check_kinds(profile=profile, into=into, linger=linger, max_frame_bytes=max_frame_bytes, scheduler=scheduler)
         snapshot = cursor.snapshot
         if snapshot is not None and (snapshot.background is False or snapshot.store is False):
             raise ValueError("expected a cursor of a response created in the background and stored, got another one")
@@ -725,6 +744,7 @@ def _checked_url(text: str) -> str:
     except ValueError:
         url, port = urlsplit(""), 0
     wrong = {
+        "an empty string": not text,
         "one that cannot be read": port == 0 or _BLANK.search(text),
         "one that is not absolute": not url.hostname,
         "one that is neither http nor https": url.scheme not in ("http", "https"),
@@ -752,7 +772,6 @@ def _checked_key(key: str | SecretStr | None) -> SecretStr | None:
     secret = key if isinstance(key, SecretStr) else SecretStr(key)
     text = secret.get_secret_value()
     if not text or not text.isascii() or not text.isprintable() or text != text.strip():
-        raise ValueError(
-            f"expected a key of printable ASCII without blanks around it, got {len(text)} other characters"
-        )
+        got = f"{len(text)} other characters" if text else "an empty string"
+        raise ValueError(f"expected a key of printable ASCII without blanks around it, got {got}")
     return secret

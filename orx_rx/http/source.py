@@ -293,4 +293,7 @@ def _say(error: Exception) -> str:
     said = next((text for kind, text in _SAID if isinstance(error, kind)), None)
     if said is not None:
         return said
-    return f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
+    told = str(error)
+    if isinstance(error, aiohttp.ClientConnectorError):  # which says so of every host, whether it speaks TLS or not
+        told = told.replace(f" ssl:{'default' if error.ssl is True else error.ssl}", "", 1)
+    return f"{type(error).__name__}: {told}" if told else type(error).__name__

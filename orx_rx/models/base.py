@@ -13,6 +13,8 @@ from pydantic import BaseModel, Field, Strict
 from pydantic_core import core_schema
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from pydantic import GetCoreSchemaHandler
 
 T = TypeVar("T")
@@ -65,6 +67,28 @@ Index = Annotated[int, Strict(), Field(ge=0, le=_LARGEST)]
 
 class Model(BaseModel, frozen=True, extra="allow", defer_build=True, populate_by_name=True):
     """Base of everything that comes off the wire; unknown fields are kept and read as attributes."""
+
+
+def not_json(value: object, place: str) -> Iterator[tuple[str, object]]:
+    """Find what JSON does not know in a value.
+
+    Args:
+        value: The value, as `to_wire` gives it.
+        place: What to call it; its insides are told from there, as `input[0].content`.
+
+    Yields:
+        The place of each value that is not JSON, or that has such a key, and the value or the key.
+    """
+    if isinstance(value, dict):
+        for key, item in cast("dict[object, object]", value).items():
+            if not isinstance(key, str | int | float | None):
+                yield f"a key of {place}", key
+            yield from not_json(item, f"{place}.{key}")
+    elif isinstance(value, list | tuple):
+        for number, item in enumerate(cast("list[object]", value)):
+            yield from not_json(item, f"{place}[{number}]")
+    elif not isinstance(value, str | int | float | None):
+        yield place, value
 
 
 def to_wire(value: object) -> Any:
