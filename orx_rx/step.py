@@ -153,29 +153,6 @@ class Stream(Observable[Out]):
         """
         return super().subscribe(*told(on_next, on_error, on_completed), scheduler=scheduler)
 
-
-def told(
-    on_next: abc.ObserverBase[In] | Callable[[In], None] | None,
-    on_error: Callable[[Exception], None] | None = None,
-    on_completed: Callable[[], None] | None = None,
-) -> tuple[Callable[[In], None] | None, Callable[[Exception], None] | None, Callable[[], None] | None]:
-    """Find the functions of a subscriber, which may be an observer.
-
-    Raises:
-        TypeError: One of them is a coroutine function.
-    """
-    observer: Any = on_next
-    if callable(getattr(observer, "on_next", None)):
-        on_next, on_error, on_completed = observer.on_next, observer.on_error, observer.on_completed
-    functions: Any = {"on_next": on_next, "on_error": on_error, "on_completed": on_completed}
-    for name, function in functions.items():
-        if _is_asynchronous(function):
-            raise TypeError(
-                f"expected a function for {name}, got a coroutine function, which nobody would await:"
-                " use map_async, or read with iterate"
-            )
-    return functions["on_next"], on_error, on_completed
-
     def run(self, scheduler: abc.SchedulerBase | None = None) -> Out:
         """Wait for the end, and return the last element; otherwise as every observable.
 
@@ -207,6 +184,29 @@ def told(
                 " read with iterate, or use Client.in_thread()"
             )
         return last.run()
+
+
+def told(
+    on_next: abc.ObserverBase[In] | Callable[[In], None] | None,
+    on_error: Callable[[Exception], None] | None = None,
+    on_completed: Callable[[], None] | None = None,
+) -> tuple[Callable[[In], None] | None, Callable[[Exception], None] | None, Callable[[], None] | None]:
+    """Find the functions of a subscriber, which may be an observer.
+
+    Raises:
+        TypeError: One of them is a coroutine function.
+    """
+    observer: Any = on_next
+    if callable(getattr(observer, "on_next", None)):
+        on_next, on_error, on_completed = observer.on_next, observer.on_error, observer.on_completed
+    functions: Any = {"on_next": on_next, "on_error": on_error, "on_completed": on_completed}
+    for name, function in functions.items():
+        if _is_asynchronous(function):
+            raise TypeError(
+                f"expected a function for {name}, got a coroutine function, which nobody would await:"
+                " use map_async, or read with iterate"
+            )
+    return functions["on_next"], on_error, on_completed
 
 
 _moving: ContextVar[list[bool] | None] = ContextVar("orx_rx_moving", default=None)
