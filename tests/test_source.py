@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import json
 import socket
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
+from inspect import iscoroutine
 from typing import Any, NoReturn
 
 import aiohttp
@@ -146,6 +148,16 @@ async def test_chunks_are_handed_on_as_they_came() -> None:
         await peer.send(LAST)
         assert (await ear.ended()).elements == sent
         assert ear.completed
+
+
+async def test_a_chunk_that_was_handed_on_is_not_kept_while_the_next_one_is_awaited() -> None:
+    async with listening() as server, aiohttp.ClientSession() as session:
+        ear = Ear(sse_chunks(session, "POST", server.url, json={}))
+        peer, _ = await server.asked()
+        await peer.send(CHUNKED, chunk(b"data: 1\n\n"))
+        await ear.heard(1)
+        await turns()
+        assert [keeper for keeper in gc.get_referrers(ear.elements[0]) if iscoroutine(keeper)] == []
 
 
 async def test_one_line_of_two_megabytes_is_one_frame() -> None:

@@ -226,6 +226,7 @@ class _Reader:
                     self._observer.on_next(chunk)
                 if failure or not chunk:
                     return failure
+                del chunk  # which may be large, and the next one long in coming
                 if self._flow is not None and self._flow.is_paused:
                     await self._flow.ready()
 
