@@ -8,7 +8,9 @@ after so many frames of a response in the background, and the next one asks for 
 
 - `coalesced`: every frame is an HTTP chunk, and many of them are one write, as out of a proxy.
 - `64k`: an HTTP chunk and a write are 64 KiB, as out of a cache.
-- `frame`: every frame is an HTTP chunk and a write, with a turn of the event loop behind it: how a model talks.
+- `frame`: every frame is an HTTP chunk and a write, with a turn of the event loop behind it. Whoever is slow finds
+  several of them when it looks again.
+- `paced`: the same, with 2 ms behind it, so that every frame wakes whoever reads: how a model talks.
 
 `/counts` tells how many requests of each method there were for streams since it was asked the last time.
 """
@@ -32,13 +34,14 @@ from urllib.parse import parse_qs, urlsplit
 from benchmarks.workload import workload
 
 ROOT = Path(__file__).parent.parent  # where processes find the benchmarks
+PAUSES = {"frame": 0.0, "paced": 0.002}  # seconds behind every frame
 WRITE = 64 * 1024  # bytes of a write that holds many frames
 BACKLOG = 4096  # connections that may wait to be accepted, for clients that all come at once
 
 _HEAD = b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\n\r\n"
 _END = b"0\r\n\r\n"
 _LENGTH = re.compile(rb"content-length: *(\d+)", re.IGNORECASE)
-_STREAM = re.compile(r"/(coalesced|64k|frame)/(\d+)(?:/(\d+))?/v1/responses(?:/[^/]+)?")
+_STREAM = re.compile(r"/(coalesced|64k|frame|paced)/(\d+)(?:/(\d+))?/v1/responses(?:/[^/]+)?")
 
 
 @contextmanager
@@ -73,7 +76,7 @@ def writes(mode: str, deltas: int, background: bool, start: int, stop: int | Non
         whole = b"".join(stretch)
         return [_chunk(whole[at : at + WRITE]) for at in range(0, len(whole), WRITE)]
     chunks = [_chunk(frame) for frame in stretch]
-    return chunks if mode == "frame" else _joined(chunks)
+    return chunks if mode in PAUSES else _joined(chunks)
 
 
 def _chunk(data: bytes) -> bytes:
@@ -123,8 +126,8 @@ class Server:
         for piece in writes(mode, deltas, background, start, stop):
             writer.write(piece)
             await writer.drain()
-            if mode == "frame":
-                await asyncio.sleep(0)
+            if mode in PAUSES:
+                await asyncio.sleep(PAUSES[mode])
         if stop is None:
             writer.write(_END)
             await writer.drain()

@@ -9,7 +9,7 @@ import pytest
 from benchmarks import loopback
 from benchmarks.clients import CLIENTS, OURS, Heard
 from benchmarks.harness import FULL
-from benchmarks.loopback import MANY, SINGLE, Case
+from benchmarks.loopback import MANY, SINGLE, SLOW, Case
 from benchmarks.reading import Reading, check, read_streams
 from benchmarks.resume import BREAKS, reader
 from benchmarks.server import serving, writes
@@ -17,7 +17,7 @@ from benchmarks.workload import workload
 
 DELTAS = 30
 NOTHING = Case("no-such-mode", DELTAS)
-MODES = sorted({case.mode for case in (SINGLE | MANY).values()})
+MODES = sorted({case.mode for case in (SINGLE | SLOW | MANY).values()})
 
 
 @pytest.fixture(scope="module")
