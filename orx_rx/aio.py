@@ -14,6 +14,7 @@ from orx_rx.models.lifecycle_events import ResponseCreatedEvent, TerminalEvent
 from orx_rx.operators import accumulate
 from orx_rx.protocol.accumulator import Accumulator
 from orx_rx.protocol.violations import QUIET, Judge
+from orx_rx.step import current_loop
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -171,7 +172,11 @@ class _Call:
     def answer(self) -> None:
         """Wake whoever waits."""
         awaited = self.awaited
-        if awaited is not None and not awaited.done():
+        if awaited is None or awaited.done():
+            return
+        if current_loop() is awaited.get_loop():  # as nearly always, and sooner done than what it takes otherwise
+            awaited.set_result(None)
+        else:
             wake(awaited)
 
 
