@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, fields
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 from reactivex.disposable import CompositeDisposable, SerialDisposable
 from reactivex.scheduler.eventloop import AsyncIOScheduler
@@ -14,7 +14,7 @@ from orx_rx.flow import current_flow
 from orx_rx.models.event_base import Event
 from orx_rx.models.lifecycle_events import ResponseInProgressEvent, ResponseQueuedEvent
 from orx_rx.models.stream_events import KeepaliveEvent
-from orx_rx.protocol.steps import Batched
+from orx_rx.protocol.steps import Batched, Completes
 from orx_rx.step import BatchObserver, Lifted, attach, running_loop, stopwatch
 
 if TYPE_CHECKING:
@@ -122,7 +122,7 @@ def _clocked(
 class _Clock(Batched[Event, Event]):
     """Runs for one subscription; events pass."""
 
-    completes = "same"
+    completes: ClassVar[Completes] = "same"
 
     def __init__(
         self, seconds: float, stops: Callable[[Event], bool] | None, again: bool, keeper: abc.SchedulerBase

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 from pydantic import ValidationError
 
@@ -12,7 +12,7 @@ from orx_rx.errors import FrameDecodeError, SchemaViolation
 from orx_rx.models.parse import event_of, json_object, known_event_validator, problems
 from orx_rx.models.required import missing_fields
 from orx_rx.models.stream_events import ResponseErrorEvent, StreamEnd, UnknownEvent
-from orx_rx.protocol.steps import Batched
+from orx_rx.protocol.steps import Batched, Completes
 from orx_rx.protocol.violations import Claim, Judge
 from orx_rx.wire import Frame
 
@@ -36,7 +36,7 @@ class Decoder(Batched[Frame, "Event"]):
     """
 
     takes = Frame
-    completes = "new"
+    completes: ClassVar[Completes] = "new"
 
     def __init__(self, judge: Judge | None = None) -> None:
         self._judge = judge or Judge()

@@ -6,7 +6,7 @@ keepalives take no part in it.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from orx_rx.errors import OrxError, ServerError, StreamInterrupted, TransportError
 from orx_rx.models import lifecycle_events as lifecycle
@@ -19,7 +19,7 @@ from orx_rx.protocol.channels import CHANNELS, apart
 from orx_rx.protocol.cursor import REPEATABLE, Cursor
 from orx_rx.protocol.routes import ROUTES, Route
 from orx_rx.protocol.states import TABLE, Action, Broken, State
-from orx_rx.protocol.steps import Batched, Settling
+from orx_rx.protocol.steps import Batched, Completes, Settling
 from orx_rx.protocol.violations import Claim, Judge
 
 if TYPE_CHECKING:
@@ -64,7 +64,7 @@ class LifecycleGuard(Batched[Event, Event], Settling):
     """
 
     takes = Event
-    completes = "same"
+    completes: ClassVar[Completes] = "same"
 
     def __init__(self, judge: Judge | None = None) -> None:
         self._judge = judge or Judge()

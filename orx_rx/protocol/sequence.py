@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 from orx_rx.models.event_base import Event
 from orx_rx.models.stream_events import ResponseErrorEvent, StreamEnd
-from orx_rx.protocol.steps import Batched
+from orx_rx.protocol.steps import Batched, Completes
 from orx_rx.protocol.violations import Judge
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ class SequenceChecker(Batched[Event, Event]):
     """
 
     takes = Event
-    completes = "same"
+    completes: ClassVar[Completes] = "same"
 
     def __init__(self, judge: Judge | None = None) -> None:
         self._judge = judge or Judge()

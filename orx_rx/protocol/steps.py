@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, ClassVar, Generic, Literal, TypeVar
+from typing import TYPE_CHECKING, ClassVar, Generic, Literal, TypeAlias, TypeVar
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
 In = TypeVar("In")
 Out = TypeVar("Out")
+
+
+Completes: TypeAlias = Literal["new", "same", "shared"]
+"""What comes out of a step: objects of its own making, which nobody else has, those that it was fed, or any."""
 
 
 class Batched(Generic[In, Out]):
@@ -18,12 +22,11 @@ class Batched(Generic[In, Out]):
     whole batch was fed.
 
     Attributes:
-        completes: What comes out: objects of its own making, which nobody else has (`"new"`), those that it was fed
-            (`"same"`), or what somebody may share (`"shared"`).
+        completes: What comes out.
         owns: Whether nobody else has the items that it is fed, so that it may finish them instead of making copies.
     """
 
-    completes: ClassVar[Literal["new", "same", "shared"]] = "shared"
+    completes: ClassVar[Completes] = "shared"
     owns: bool = False
 
     def feed_all(self, items: Sequence[In], outputs: list[Out], /) -> None:
