@@ -39,7 +39,7 @@ from orx_rx.protocol.sequence import SequenceChecker
 from orx_rx.protocol.structured import OutputFormat
 from orx_rx.protocol.violations import DEFAULT, Profile
 from orx_rx.reporting import judges, log, repairs
-from orx_rx.step import Lifted, Stream, attach, lift, lift_settling, run_in, running_loop
+from orx_rx.step import Lifted, attach, lift, lift_settling, run_in, running_loop
 from orx_rx.tools import definitions
 from orx_rx.wire import DEFAULT_MAX_FRAME_BYTES
 
@@ -176,11 +176,11 @@ class Client:
             await asyncio.wait(self._cancels, timeout=_PATIENCE)
         self._closed = True
         for observer, subscription in list(self._live.items()):
-            subscription.dispose()
             try:
                 observer.on_error(ConnectionLost("expected the rest of the body, got a client that was closed"))
             except (Exception, asyncio.CancelledError) as error:  # nothing awaits here, so it is the subscriber's own
                 log.error("a subscriber raised at the end", error=type(error).__name__, exc_info=error)
+            subscription.dispose()
         self._live.clear()
         if self._own is not None:
             await self._own.close()
@@ -247,10 +247,9 @@ class Client:
                 timeouts=timeouts or self._timeouts,
                 takes_json=takes_json,
             )
-            attempts = self._tracked(retried(chunks, self._retry, on_attempt=on_attempt))
-            return attempts.subscribe(observer, scheduler=scheduler)
+            return attach(observer, self._tracked(retried(chunks, self._retry, on_attempt=on_attempt)), scheduler)
 
-        return Stream(subscribe)
+        return Lifted(subscribe)
 
     def events(
         self,
@@ -677,7 +676,7 @@ class Client:
             if self._closed:  # here, because a connection that failed would be tried again
                 observer.on_error(ConnectFailed("expected an open client, got one that was closed"))
                 return Disposable()
-            subscription = source.subscribe(observer, scheduler=scheduler)
+            subscription = attach(observer, source, scheduler)
             self._live[observer] = subscription
 
             def dispose() -> None:
@@ -686,7 +685,7 @@ class Client:
 
             return Disposable(dispose)
 
-        return Stream(subscribe)
+        return Lifted(subscribe)
 
 
 @dataclass(frozen=True, slots=True)

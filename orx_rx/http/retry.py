@@ -16,7 +16,7 @@ from reactivex.scheduler import CurrentThreadScheduler
 from orx_rx.errors import ConnectFailed, StatusError, StreamTimeout, may_pass
 from orx_rx.protocol.resume import doubled
 from orx_rx.reporting import Attempt, announce
-from orx_rx.step import Stream, clock_of
+from orx_rx.step import Lifted, clock_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -145,7 +145,7 @@ def retried(
         retrying.connect()
         return retrying.subscription
 
-    return Stream(subscribe)
+    return Lifted(subscribe)
 
 
 class _Retrying(Generic[T]):
