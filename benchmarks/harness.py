@@ -334,12 +334,31 @@ def compare(
         promises: What is promised about rows.
         within: The cases in which that holds; all by default.
     """
-    measured: dict[str, dict[str, Measured]] = {}
+    return tabulate(title, unit, baseline, measured(title, baseline, cases, rounds), promises, within)
+
+
+def measured(
+    title: str, baseline: str, cases: Mapping[str, Mapping[str, Run]], rounds: int | Mapping[str, int]
+) -> dict[str, dict[str, Measured]]:
+    """Measure cases without making a table of them; otherwise as `compare`."""
+    found: dict[str, dict[str, Measured]] = {}
     for case, runs in cases.items():
         many = rounds if isinstance(rounds, int) else rounds[case]
         tell(f"{title}: {case}, {many} rounds")
-        measured[case] = interleaved(runs, baseline, many)
-    return tabulate(title, unit, baseline, measured, promises, within)
+        found[case] = interleaved(runs, baseline, many)
+    return found
+
+
+def beside(other: str, cases: Mapping[str, Mapping[str, Measured]]) -> dict[str, dict[str, Measured]]:
+    """Take another baseline, in the cases in which that takes part."""
+    return {
+        case: {
+            name: Measured(its.rounds, [one / base for one, base in zip(its.rounds, found[other].rounds, strict=True)])
+            for name, its in found.items()
+        }
+        for case, found in cases.items()
+        if other in found
+    }
 
 
 def tabulate(
@@ -352,7 +371,7 @@ def tabulate(
 ) -> Table:
     """Make a table of what was measured; otherwise as `compare`."""
     promised = dict(promises or {})
-    names = dict.fromkeys(name for measured in cases.values() for name in measured)  # in order, each once
+    names = dict.fromkeys(name for found in cases.values() for name in found)  # in order, each once
     return Table(
         title,
         unit,
@@ -360,8 +379,8 @@ def tabulate(
         list(cases),
         {
             name: [
-                _cell(measured.get(name), promised.get(name) if within is None or case in within else None)
-                for case, measured in cases.items()
+                _cell(found.get(name), promised.get(name) if within is None or case in within else None)
+                for case, found in cases.items()
             ]
             for name in names
         },

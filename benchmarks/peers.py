@@ -308,7 +308,7 @@ def _split(chunks: Iterable[bytes]) -> Iterator[bytes]:
             yield data
 
 
-OURS = "orx_rx, five operators"
+OURS, ITERATE = "orx_rx, five operators", "orx_rx, read with iterate"
 RAW, HELPER, WHAT_IF = "openai raw", "openai helper", "openai raw, if discriminated"
 STRICT = "openresponses-py strict"
 UNTYPED = "httpx-sse + json.loads"
@@ -316,7 +316,7 @@ LIMIT, TYPED_LIMIT = "limit: split + orjson", "limit: split + msgspec"
 
 CONTENDERS: Mapping[str, Callable[[], Read]] = {
     OURS: orx_rx,
-    "orx_rx, read with iterate": orx_rx_iterate,
+    ITERATE: orx_rx_iterate,
     "orx_rx, with fan_out as well": orx_rx_fan_out,
     RAW: openai_raw,
     HELPER: openai_helper,

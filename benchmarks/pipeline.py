@@ -12,6 +12,9 @@ It is kept fair as `benchmarks.harness` says, and:
 - The last three contenders do less: with httpx-sse there are no types and no checks, and the limits do not even know
   all forms of frames.
 
+What is promised is promised of the composed operators, and of `iterate` for chunks of 64 KiB: with one frame a chunk the
+event loop turns for every event, which costs more than the event.
+
 A contender that cannot read a stream takes no part in it: the limits know neither CRLF nor all events of real servers,
 and openresponses-py asks for a `[DONE]` that real servers do not send. The slow ones are spared the longest stream. Of
 the captures, those are read that everybody reads who takes part.
@@ -23,10 +26,24 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from functools import partial
 
-from benchmarks.harness import Effort, Promise, Run, Table, compare, cpu, effort, main, tell
+from benchmarks.harness import (
+    Effort,
+    Promise,
+    Run,
+    Table,
+    beside,
+    compare,
+    cpu,
+    effort,
+    main,
+    measured,
+    tabulate,
+    tell,
+)
 from benchmarks.peers import (
     CONTENDERS,
     HELPER,
+    ITERATE,
     LIMIT,
     OURS,
     RAW,
@@ -107,16 +124,26 @@ def but(readers: Mapping[str, Read], *names: str) -> dict[str, Read]:
     return {name: read for name, read in readers.items() if name not in names}
 
 
-def cuttings(effort: Effort, readers: Mapping[str, Read]) -> Table:
+def cuttings(effort: Effort, readers: Mapping[str, Read]) -> list[Table]:
     """Measure one text in different cuttings and lengths."""
     deltas = effort.kept(2000, 5)
     streams = [workload(deltas, None), workload(deltas, 1460), workload(deltas, KIB64)]
+    chunked = streams[-1].name
     streams.append(workload(effort.of(20_000), KIB64))
     longest = workload(effort.of(400_000), KIB64)
     cases = {stream.name: runs(readers, stream) for stream in streams}
     cases[longest.name] = runs({name: readers[name] for name in LONG if name in readers}, longest)
     rounds = {case: effort.times(3 if case in (streams[-1].name, longest.name) else 11) for case in cases}
-    return compare("Text, by deltas and chunks", "µs an event", OURS, cases, rounds, FLOORS)
+    title = "Text, by deltas and chunks"
+    found = measured(title, OURS, cases, rounds)
+    through = {
+        case: {name: its for name, its in among.items() if name in FLOORS or name == ITERATE}
+        for case, among in found.items()
+    }
+    return [
+        tabulate(title, "µs an event", OURS, found, FLOORS),
+        tabulate("The same beside iterate", "µs an event", ITERATE, beside(ITERATE, through), FLOORS, {chunked}),
+    ]
 
 
 def kinds(effort: Effort, readers: Mapping[str, Read]) -> Table:
@@ -141,7 +168,7 @@ def kinds(effort: Effort, readers: Mapping[str, Read]) -> Table:
 def tables(effort: Effort) -> list[Table]:
     """Measure with a given effort."""
     readers = installed()
-    return [cuttings(effort, readers), kinds(effort, readers)]
+    return [*cuttings(effort, readers), kinds(effort, readers)]
 
 
 def measure(quick: bool) -> list[Table]:

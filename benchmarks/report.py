@@ -79,6 +79,8 @@ PLOTS: Mapping[str, Mapping[str, Plot]] = {
     "snapshots": {"snapshots": _over_columns(0, "deltas of the answer")},
     "memory": {"memory": _bars(0, 0)},
     "startup": {"startup": _bars(0, 0)},
+    "loopback": {"socket": _bars(0, 1)},
+    "fan_out": {"sharing": _over_columns(0, "subscribers")},
 }
 """The plots of each benchmark, by the ends of their names."""
 
