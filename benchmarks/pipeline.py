@@ -12,8 +12,8 @@ It is kept fair as `benchmarks.harness` says, and:
 - The last three contenders do less: with httpx-sse there are no types and no checks, and the limits do not even know
   all forms of frames.
 
-What is promised is promised of the composed operators, and of `iterate` for chunks of 64 KiB: with one frame a chunk the
-event loop turns for every event, which costs more than the event.
+What is promised is promised of the composed operators, and of `iterate` for chunks of 64 KiB: with one frame a chunk
+the event loop turns for every event, which costs more than the event.
 
 A contender that cannot read a stream takes no part in it: the limits know neither CRLF nor all events of real servers,
 and openresponses-py asks for a `[DONE]` that real servers do not send. The slow ones are spared the longest stream. Of

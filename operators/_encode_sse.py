@@ -8,9 +8,11 @@ from typing import TYPE_CHECKING
 from reactivex.disposable import CompositeDisposable, SerialDisposable
 
 from orx_rx.errors import OrxError
+from orx_rx.loops import clock_of, stopwatch
 from orx_rx.protocol.encoding import KEEPALIVE, EventEncoder, error_event
 from orx_rx.reporting import log
-from orx_rx.step import Stream, clock_of, lift, stopwatch
+from orx_rx.step import lift
+from orx_rx.stream import Stream
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -18,7 +20,7 @@ if TYPE_CHECKING:
     from reactivex import Observable, abc
 
     from orx_rx.models.event_base import Event
-    from orx_rx.step import Operator
+    from orx_rx.stream import Operator
 
 
 def encode_sse(

@@ -13,7 +13,7 @@ from reactivex.internal import default_error, noop
 from orx_rx.errors import JoinedTooLate, StreamInterrupted
 from orx_rx.flow import Flow, current_flow, subscribing
 from orx_rx.reporting import log, unheard
-from orx_rx.step import Attached, Lifted, attach, on_trampoline, told
+from orx_rx.stream import Attached, Lifted, attach, on_trampoline, told
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

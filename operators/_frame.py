@@ -8,7 +8,7 @@ from orx_rx.step import lift
 from orx_rx.wire import DEFAULT_MAX_FRAME_BYTES, Frame, FrameParser
 
 if TYPE_CHECKING:
-    from orx_rx.step import Operator
+    from orx_rx.stream import Operator
 
 
 def frame(*, max_frame_bytes: int = DEFAULT_MAX_FRAME_BYTES) -> Operator[bytes, Frame]:

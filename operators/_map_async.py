@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING, Generic, TypeVar
 from reactivex.disposable import CompositeDisposable, Disposable, SingleAssignmentDisposable
 
 from orx_rx.flow import Flow, current_flow, subscribing
+from orx_rx.loops import run_in, running_loop
 from orx_rx.reporting import log, unheard
-from orx_rx.step import Stream, run_in, running_loop
+from orx_rx.stream import Stream
 
 if TYPE_CHECKING:
     from asyncio import AbstractEventLoop, Task
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
 
     from reactivex import Observable, abc
 
-    from orx_rx.step import Operator
+    from orx_rx.stream import Operator
 
 In = TypeVar("In")
 Out = TypeVar("Out")

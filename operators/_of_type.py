@@ -11,7 +11,7 @@ from orx_rx.step import lift
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from orx_rx.step import Operator
+    from orx_rx.stream import Operator
 
 E = TypeVar("E", bound=Event)
 

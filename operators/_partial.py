@@ -7,16 +7,18 @@ from typing import TYPE_CHECKING, Any, TypeVar, overload
 
 from reactivex.disposable import CompositeDisposable, SerialDisposable
 
+from orx_rx.loops import clock_of
 from orx_rx.models.text_events import ResponseTextDeltaEvent
 from orx_rx.protocol.partial import PATIENCE, PartialReader, Tick
 from orx_rx.protocol.structured import OutputFormat
-from orx_rx.step import Stream, clock_of, lift
+from orx_rx.step import lift
+from orx_rx.stream import Stream
 
 if TYPE_CHECKING:
     from reactivex import Observable, abc
 
     from orx_rx.models.event_base import Event
-    from orx_rx.step import Operator
+    from orx_rx.stream import Operator
 
 T = TypeVar("T")
 

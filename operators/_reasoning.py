@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from orx_rx.models.event_base import Event
-    from orx_rx.step import Operator
+    from orx_rx.stream import Operator
 
 _CHANNELS: Mapping[str, tuple[str, ...]] = {
     "all": ("summary", "reasoning"),

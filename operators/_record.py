@@ -14,9 +14,11 @@ from typing import TYPE_CHECKING, Any, TextIO, TypeAlias
 from reactivex.disposable import CompositeDisposable, Disposable
 
 from orx_rx.exchange import Exchange, library_version, noting
+from orx_rx.loops import clock_of, stopwatch
 from orx_rx.protocol.cassette import CassetteWriter, path_of
 from orx_rx.reporting import log
-from orx_rx.step import Stream, clock_of, lift, stopwatch
+from orx_rx.step import lift
+from orx_rx.stream import Stream
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -24,7 +26,7 @@ if TYPE_CHECKING:
     from reactivex import Observable, abc
 
     from orx_rx.protocol.cassette import End
-    from orx_rx.step import Operator
+    from orx_rx.stream import Operator
 
 RecordTo: TypeAlias = str | os.PathLike[str] | Callable[[], TextIO]
 """Where to write: a path, or a function that opens a text file for each subscription."""

@@ -10,7 +10,7 @@ from orx_rx.step import lift
 
 if TYPE_CHECKING:
     from orx_rx.reporting import RepairListener
-    from orx_rx.step import Operator
+    from orx_rx.stream import Operator
     from orx_rx.wire import Frame
 
 

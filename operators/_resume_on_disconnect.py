@@ -8,10 +8,11 @@ from reactivex import operators as rx
 from reactivex.disposable import CompositeDisposable, SerialDisposable, SingleAssignmentDisposable
 from reactivex.scheduler import CurrentThreadScheduler
 
+from orx_rx.loops import clock_of, stopwatch
 from orx_rx.protocol.resume import MAX_QUEUED, Move, Resumer, doubled
 from orx_rx.protocol.violations import DEFAULT, Profile
 from orx_rx.reporting import Attempt, announce, judges
-from orx_rx.step import Stream, clock_of, stopwatch
+from orx_rx.stream import Stream
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
     from orx_rx.models.response import Response
     from orx_rx.protocol.cursor import Cursor
     from orx_rx.reporting import AttemptListener, ViolationListener
-    from orx_rx.step import Operator
+    from orx_rx.stream import Operator
 
 
 def resume_on_disconnect(

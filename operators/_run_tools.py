@@ -15,10 +15,11 @@ from reactivex.disposable import Disposable, SingleAssignmentDisposable
 
 from orx_rx.errors import OutputError, ToolFailed, TooManyRounds
 from orx_rx.flow import subscribing
+from orx_rx.loops import clock_of, current_loop, run_in, running_loop
 from orx_rx.models.event_base import Event
 from orx_rx.protocol.calls import Round, ToolCall, ToolOutput
 from orx_rx.reporting import log
-from orx_rx.step import Stream, clock_of, current_loop, run_in, running_loop
+from orx_rx.stream import Stream
 from orx_rx.tools import Toolbox
 
 if TYPE_CHECKING:
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
 
     from orx_rx.models.hosted_items import McpApprovalRequest
     from orx_rx.protocol.calls import Turn
-    from orx_rx.step import Operator
+    from orx_rx.stream import Operator
     from orx_rx.tools import Tool, ToolLike
 
 

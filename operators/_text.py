@@ -9,7 +9,7 @@ from orx_rx.step import lift
 
 if TYPE_CHECKING:
     from orx_rx.models.event_base import Event
-    from orx_rx.step import Operator
+    from orx_rx.stream import Operator
 
 
 def text(*, separator: str = "") -> Operator[Event, str]:

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
     from orx_rx.models.event_base import Event
     from orx_rx.protocol.calls import ToolCall
-    from orx_rx.step import Operator
+    from orx_rx.stream import Operator
     from orx_rx.tools import ToolLike
 
 

@@ -50,7 +50,8 @@ from orx_rx.protocol.encoding import last_event_id
 from orx_rx.protocol.repair_kinds import REPAIRS, Repair
 from orx_rx.protocol.violations import DEFAULT, RULES, STRICT, Judge, Profile, Rule, Violation
 from orx_rx.reporting import Attempt
-from orx_rx.step import Operator, Step, lift
+from orx_rx.step import Step, lift
+from orx_rx.stream import Operator
 from orx_rx.tools import Tool, Toolbox, custom_tool, tool
 from orx_rx.wire import Frame, FrameParser, encode_frame
 

@@ -10,11 +10,11 @@ from reactivex.scheduler.eventloop import AsyncIOScheduler
 from orx_rx.errors import StreamInterrupted, TransportError
 from orx_rx.flow import wake
 from orx_rx.inbox import Reading, inbox_of
+from orx_rx.loops import current_loop
 from orx_rx.models.lifecycle_events import ResponseCreatedEvent, TerminalEvent
 from orx_rx.operators import accumulate
 from orx_rx.protocol.accumulator import Accumulator
 from orx_rx.protocol.violations import QUIET, Judge
-from orx_rx.step import current_loop
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

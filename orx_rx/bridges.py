@@ -14,8 +14,9 @@ from reactivex import abc
 from reactivex.scheduler.eventloop import AsyncIOScheduler
 
 from orx_rx.flow import Flow, current_flow, subscribing
+from orx_rx.loops import run_in, running_loop
 from orx_rx.owner import is_cancelled, own
-from orx_rx.step import Stream, run_in, running_loop
+from orx_rx.stream import Stream
 
 if TYPE_CHECKING:
     from reactivex import Observable

@@ -11,8 +11,9 @@ from reactivex.disposable import SerialDisposable
 from reactivex.scheduler import CurrentThreadScheduler
 
 from orx_rx.errors import CassetteError, ConnectionLost, OrxError
+from orx_rx.loops import clock_of, stopwatch
 from orx_rx.protocol.cassette import Cassette, parse_cassette
-from orx_rx.step import Stream, clock_of, stopwatch
+from orx_rx.stream import Stream
 
 if TYPE_CHECKING:
     from reactivex import Observable, abc

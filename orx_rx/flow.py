@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING
 
 from reactivex.disposable import Disposable
 
-from orx_rx.step import run_in
+from orx_rx.loops import run_in
 
 if TYPE_CHECKING:
     from collections.abc import Generator

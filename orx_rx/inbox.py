@@ -12,7 +12,7 @@ from orx_rx.errors import ConsumerTooSlow
 from orx_rx.flow import Flow, subscribing
 from orx_rx.protocol.conflation import merged, where_of
 from orx_rx.reporting import log
-from orx_rx.step import TakesBatches
+from orx_rx.stream import TakesBatches
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Mapping, Sequence

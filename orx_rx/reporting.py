@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias, cast
 
 import structlog
 
+from orx_rx.loops import current_loop
 from orx_rx.protocol.violations import DEFAULT, Judge, Profile, Remark, Violation
-from orx_rx.step import current_loop
 
 if TYPE_CHECKING:
     from reactivex import abc

@@ -2,24 +2,20 @@
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Callable
-from contextlib import suppress
-from contextvars import ContextVar
-from functools import partial
-from inspect import iscoroutinefunction
-from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
-from reactivex import Observable, Observer, abc
-from reactivex.disposable import CompositeDisposable, Disposable, SerialDisposable, SingleAssignmentDisposable
-from reactivex.scheduler import CurrentThreadScheduler
-from reactivex.scheduler.eventloop import AsyncIOScheduler
-from reactivex.subject import AsyncSubject
+from reactivex.disposable import CompositeDisposable, Disposable, SerialDisposable
 
+from orx_rx.loops import clock_of
 from orx_rx.protocol.steps import Batched
+from orx_rx.stream import Attached, Lifted, attach
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
+
+    from reactivex import Observable, abc
+
+    from orx_rx.stream import Operator
 
 In = TypeVar("In")
 Out = TypeVar("Out")
@@ -27,9 +23,6 @@ In_contra = TypeVar("In_contra", contravariant=True)
 Out_co = TypeVar("Out_co", covariant=True)
 
 _BATCH = 32  # items at most: more would keep more alive at a time than the garbage collector likes
-
-Operator: TypeAlias = Callable[[Observable[In]], Observable[Out]]
-"""What turns one observable into another; the form that `pipe` takes."""
 
 
 class Step(Protocol[In_contra, Out_co]):
@@ -125,196 +118,6 @@ def lift_settling(
     return operator
 
 
-class Stream(Observable[Out]):
-    """An observable that refuses what nobody would await; every observable of the library is one.
-
-    Rx calls its subscribers and drops what they return. Of a coroutine function that is a coroutine which never runs,
-    and all there is to see is a warning. What a plain operator of Rx returns is no stream, and takes it still.
-    """
-
-    def subscribe(
-        self,
-        on_next: abc.ObserverBase[Out] | Callable[[Out], None] | None = None,
-        on_error: Callable[[Exception], None] | None = None,
-        on_completed: Callable[[], None] | None = None,
-        *,
-        scheduler: abc.SchedulerBase | None = None,
-    ) -> abc.DisposableBase:
-        """Subscribe an observer or functions; otherwise as every observable.
-
-        Args:
-            on_next: Called with every element; or an observer.
-            on_error: Called with the error, if it ends with one.
-            on_completed: Called when it completes.
-            scheduler: The default scheduler of this subscription.
-
-        Raises:
-            TypeError: One of them is a coroutine function.
-        """
-        return super().subscribe(*told(on_next, on_error, on_completed), scheduler=scheduler)
-
-    def run(self, scheduler: abc.SchedulerBase | None = None) -> Out:
-        """Wait for the end, and return the last element; otherwise as every observable.
-
-        In the thread of a running event loop nothing of that loop goes on while somebody waits. So there only a stream
-        that has ended by then will do, or one whose elements come from the thread of a client. An operator of plain Rx
-        behind it knows nothing of this: the `run` of what that returns waits for ever.
-
-        Args:
-            scheduler: The default scheduler of this subscription.
-
-        Raises:
-            RuntimeError: An event loop runs in this thread, and the stream needs it to go on.
-            SequenceContainsNoElementsError: It completed without an element.
-            Exception: Whatever it ended with.
-        """
-        if current_loop() is None:
-            return super().run(scheduler)
-        moved: list[bool] = []
-        token = _moving.set(moved)
-        last = AsyncSubject[Out]()
-        try:
-            subscription = self.subscribe(last, scheduler=scheduler)
-        finally:
-            _moving.reset(token)
-        if not last.is_stopped and not moved:
-            subscription.dispose()
-            raise RuntimeError(
-                "expected a thread that may wait, got one whose event loop the stream needs: await final_response(...),"
-                " read with iterate, or use Client.in_thread()"
-            )
-        return last.run()
-
-
-def told(
-    on_next: abc.ObserverBase[In] | Callable[[In], None] | None,
-    on_error: Callable[[Exception], None] | None = None,
-    on_completed: Callable[[], None] | None = None,
-) -> tuple[Callable[[In], None] | None, Callable[[Exception], None] | None, Callable[[], None] | None]:
-    """Find the functions of a subscriber, which may be an observer.
-
-    Raises:
-        TypeError: One of them is a coroutine function.
-    """
-    observer: Any = on_next
-    if callable(getattr(observer, "on_next", None)):
-        on_next, on_error, on_completed = observer.on_next, observer.on_error, observer.on_completed
-    functions: Any = {"on_next": on_next, "on_error": on_error, "on_completed": on_completed}
-    for name, function in functions.items():
-        if _is_asynchronous(function):
-            raise TypeError(
-                f"expected a function for {name}, got a coroutine function, which nobody would await:"
-                " use map_async, or read with iterate"
-            )
-    return functions["on_next"], on_error, on_completed
-
-
-_moving: ContextVar[list[bool] | None] = ContextVar("orx_rx_moving", default=None)
-
-
-def moved() -> None:
-    """Take note that the subscription which begins goes on in another thread, so that this one may wait for it."""
-    moving = _moving.get()
-    if moving is not None:
-        moving.append(True)
-
-
-def _is_asynchronous(function: object) -> bool:
-    while isinstance(function, partial):
-        function = function.func
-    return iscoroutinefunction(function) or (callable(function) and iscoroutinefunction(type(function).__call__))
-
-
-class TakesBatches(abc.ObserverBase[In]):
-    """An observer that takes several elements at once."""
-
-    def on_batch(self, values: Sequence[In]) -> None:
-        """Take elements that came at once: one after the other."""
-        for value in values:
-            self.on_next(value)
-
-
-class Attached(Observer[In], TakesBatches[In]):
-    """An observer that an operator is subscribed with as it is, without the one that Rx puts between any two.
-
-    It detaches itself from what has ended, or stands in front of another that does.
-    """
-
-
-class Lifted(Stream[Out]):
-    """What an operator returns: what takes batches gets what comes at once as one."""
-
-    def attach(self, observer: Attached[Out], scheduler: abc.SchedulerBase | None) -> abc.DisposableBase:
-        """Subscribe an observer as it is."""
-        try:
-            return CompositeDisposable(observer, self._subscribe_core(observer, scheduler))
-        except Exception as error:
-            if not observer.fail(error):
-                raise
-            return Disposable()
-
-    def subscribe(
-        self,
-        on_next: abc.ObserverBase[Out] | Callable[[Out], None] | None = None,
-        on_error: Callable[[Exception], None] | None = None,
-        on_completed: Callable[[], None] | None = None,
-        *,
-        scheduler: abc.SchedulerBase | None = None,
-    ) -> abc.DisposableBase:
-        """Subscribe an observer or functions, as to every `Stream`."""
-        if not isinstance(on_next, TakesBatches):
-            return super().subscribe(on_next, on_error, on_completed, scheduler=scheduler)
-        detaching = _Detaching(cast("TakesBatches[Out]", on_next))
-
-        def connect() -> None:
-            detaching.subscription.disposable = self.attach(detaching, scheduler)
-
-        on_trampoline(connect)
-        return Disposable(detaching.dispose)
-
-
-class _Detaching(Attached[In]):
-    """Hands everything on until the end, and detaches the chain then."""
-
-    def __init__(self, observer: TakesBatches[In]) -> None:
-        super().__init__()
-        self.subscription = SingleAssignmentDisposable()
-        self._observer = observer
-
-    def on_next(self, value: In) -> None:
-        if not self.is_stopped:
-            self._observer.on_next(value)
-
-    def on_batch(self, values: Sequence[In]) -> None:
-        if not self.is_stopped:
-            self._observer.on_batch(values)
-
-    def _on_error_core(self, error: Exception) -> None:
-        try:
-            self._observer.on_error(error)
-        finally:
-            self.dispose()
-
-    def _on_completed_core(self) -> None:
-        try:
-            self._observer.on_completed()
-        finally:
-            self.dispose()
-
-    def dispose(self) -> None:
-        super().dispose()
-        self.subscription.dispose()
-
-
-def on_trampoline(connect: Callable[[], None]) -> None:
-    """Subscribe as every observable of Rx does: what is scheduled in this thread meanwhile waits until it is done."""
-    trampoline = CurrentThreadScheduler.singleton()
-    if trampoline.schedule_required():
-        trampoline.schedule(lambda _scheduler, _state: connect())
-    else:
-        connect()
-
-
 def _one_by_one(emit: Callable[[Out], None]) -> Callable[[Sequence[Out]], None]:
     """Make a function that emits several elements."""
 
@@ -323,75 +126,6 @@ def _one_by_one(emit: Callable[[Out], None]) -> Callable[[Sequence[Out]], None]:
             emit(output)
 
     return emit_each
-
-
-def attach(
-    observer: abc.ObserverBase[In], source: Observable[In], scheduler: abc.SchedulerBase | None
-) -> abc.DisposableBase:
-    """Subscribe an observer in the shortest way that both allow."""
-    if isinstance(source, Lifted) and isinstance(observer, Attached):
-        return source.attach(observer, scheduler)
-    return source.subscribe(observer, scheduler=scheduler)
-
-
-def current_loop() -> asyncio.AbstractEventLoop | None:
-    """Get the event loop that runs in this thread; None where there is none."""
-    try:
-        return asyncio.get_running_loop()
-    except RuntimeError:
-        return None
-
-
-def running_loop(purpose: str) -> asyncio.AbstractEventLoop:
-    """Find the running event loop.
-
-    Args:
-        purpose: What to do in it, for the message.
-
-    Raises:
-        RuntimeError: There is none.
-    """
-    loop = current_loop()
-    if loop is None:
-        raise RuntimeError(
-            f"expected a running event loop to {purpose} in, got none: subscribe inside a coroutine, or use "
-            "Client.in_thread()"
-        )
-    return loop
-
-
-def run_in(loop: asyncio.AbstractEventLoop, act: Callable[[], object]) -> None:
-    """Do something in a loop: at once where it runs, else soon.
-
-    Timers of Rx run in threads of their own, which must not touch the loop, and do not wake it.
-
-    Args:
-        loop: The loop. In one that is closed nothing is done, and there is nothing left to do it for.
-        act: What to do.
-    """
-    if current_loop() is loop:
-        act()
-    else:
-        with suppress(RuntimeError):
-            loop.call_soon_threadsafe(act)
-
-
-def clock_of(*schedulers: abc.SchedulerBase | None) -> abc.SchedulerBase | None:
-    """Choose who keeps the time: the first scheduler that there is, else the running event loop; None without one."""
-    loop = current_loop()
-    running = None if loop is None else AsyncIOScheduler(loop)
-    return next((scheduler for scheduler in schedulers if scheduler is not None), running)
-
-
-def stopwatch(clock: abc.SchedulerBase) -> Callable[[], float]:
-    """Make a function that tells the time of a scheduler in seconds, of which only differences mean something.
-
-    The scheduler of an event loop says what time it is on the wall, which somebody may set in the middle.
-    """
-    loop = current_loop()
-    if loop is not None and isinstance(clock, AsyncIOScheduler):
-        return loop.time
-    return lambda: clock.to_seconds(clock.now)
 
 
 class StepObserver(Attached[In]):

@@ -14,7 +14,7 @@ from orx_rx.cassettes import read_cassette, replay
 from orx_rx.errors import CassetteError, NotAnEventStream, StatusError
 from orx_rx.operators import record
 from orx_rx.protocol.cassette import path_of
-from orx_rx.step import Stream
+from orx_rx.stream import Stream
 
 if TYPE_CHECKING:
     from reactivex import Observable, abc

@@ -13,7 +13,7 @@ from reactivex.disposable import Disposable
 from reactivex.testing import TestScheduler
 
 from orx_rx.errors import ConnectionLost
-from orx_rx.step import Operator
+from orx_rx.stream import Operator
 from tests.marbles import Trouble, at
 from tests.servers import other_tasks, told, turns
 from tests.sources import Listener, Source, at_once

@@ -12,7 +12,7 @@ from orx_rx import wire
 from orx_rx.models.event_base import DeltaEvent, Event
 from orx_rx.models.parse import known_event_validator
 from orx_rx.protocol import accumulator, decoding
-from orx_rx.step import Operator
+from orx_rx.stream import Operator
 from orx_rx.wire import FrameParser
 from tests.chain import added, created, delta, part_added, sse
 from tests.sources import Listener, at_once

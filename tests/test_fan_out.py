@@ -35,7 +35,8 @@ from orx_rx.flow import Flow, current_flow, subscribing
 from orx_rx.models import Event
 from orx_rx.operators import accumulate, fan_out
 from orx_rx.protocol.decoding import Decoder
-from orx_rx.step import Operator, lift
+from orx_rx.step import lift
+from orx_rx.stream import Operator
 from orx_rx.wire import FrameParser
 from tests.captures import capture_names, read_capture
 from tests.marbles import Trouble, draw

@@ -22,7 +22,7 @@ from reactivex.disposable import Disposable
 from orx_rx import iterate
 from orx_rx import operators as ops
 from orx_rx.flow import Flow, current_flow, subscribing
-from orx_rx.step import Operator
+from orx_rx.stream import Operator
 from tests.marbles import Trouble, marks_of, picture
 from tests.servers import other_tasks, told, turns, until
 from tests.sources import Listener, Source, at_once

@@ -42,7 +42,8 @@ from orx_rx.protocol.calls import ToolCall, Turn
 from orx_rx.protocol.encoding import KEEPALIVE, encode_event, error_event
 from orx_rx.protocol.steps import Batched
 from orx_rx.protocol.violations import DEFAULT, STRICT, Verdict, Violation
-from orx_rx.step import Operator, lift
+from orx_rx.step import lift
+from orx_rx.stream import Operator
 from orx_rx.wire import Frame, FrameParser
 from tests import chain
 from tests.conformance import check_awaiting_operator, check_operator

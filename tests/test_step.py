@@ -15,8 +15,9 @@ from reactivex.scheduler.eventloop import AsyncIOScheduler
 from reactivex.testing import TestScheduler
 
 from orx_rx import operators as ops
+from orx_rx.loops import stopwatch
 from orx_rx.protocol.steps import Batched, Settling
-from orx_rx.step import lift, lift_settling, stopwatch
+from orx_rx.step import lift, lift_settling
 from orx_rx.wire import Frame
 from tests.marbles import Trouble, draw
 from tests.sources import Listener, Source, at_once

@@ -28,7 +28,7 @@ CHAPTERS: Sequence[tuple[str, str, tuple[str, ...]]] = (
     ("tools", "Tools", ("orx_rx.tools", "orx_rx.protocol.calls")),
     ("cassettes", "Cassettes", ("orx_rx.cassettes", "orx_rx.protocol.cassette")),
     ("rules", "Rules, violations, cursors", ("orx_rx.protocol", "orx_rx.reporting")),
-    ("lift", "Operators of your own", ("orx_rx.step",)),
+    ("lift", "Operators of your own", ("orx_rx.step", "orx_rx.stream")),
     ("wire", "Frames", ("orx_rx.wire",)),
 )
 REST = ("rest", "Everything else", ())
@@ -89,7 +89,7 @@ def chapters() -> Mapping[str, Sequence[str]]:
 def _chapter_of(name: str) -> str:
     module = getattr(getattr(orx_rx, name), "__module__", "orx_rx.protocol")  # rules and profiles are plain values
     if name == "Operator":  # an alias belongs to whoever made it, and not to typing
-        module = "orx_rx.step"
+        module = "orx_rx.stream"
     if not module.startswith("orx_rx"):
         module = "orx_rx.protocol"
     slug, _, _ = next((row for row in CHAPTERS if module.startswith(row[2])), REST)

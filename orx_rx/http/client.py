@@ -26,6 +26,7 @@ from orx_rx.http.options import body_of, check_kinds
 from orx_rx.http.retry import Retry, retried
 from orx_rx.http.source import JSON, body_chunks, sse_chunks
 from orx_rx.http.timeouts import Timeouts, watch_events
+from orx_rx.loops import run_in, running_loop
 from orx_rx.models.base import to_wire
 from orx_rx.protocol.accumulator import Accumulator
 from orx_rx.protocol.cursor import Cursor
@@ -39,7 +40,8 @@ from orx_rx.protocol.sequence import SequenceChecker
 from orx_rx.protocol.structured import OutputFormat
 from orx_rx.protocol.violations import DEFAULT, Profile
 from orx_rx.reporting import judges, log, repairs
-from orx_rx.step import Lifted, attach, lift, lift_settling, run_in, running_loop
+from orx_rx.step import lift, lift_settling
+from orx_rx.stream import Lifted, attach
 from orx_rx.tools import definitions
 from orx_rx.wire import DEFAULT_MAX_FRAME_BYTES
 
@@ -57,7 +59,7 @@ if TYPE_CHECKING:
     from orx_rx.protocol.calls import ToolOutput, Turn
     from orx_rx.protocol.repair_kinds import Repair
     from orx_rx.reporting import AttemptListener, RepairListener, ViolationListener
-    from orx_rx.step import Operator
+    from orx_rx.stream import Operator
     from orx_rx.tools import ToolLike
 
 T = TypeVar("T")

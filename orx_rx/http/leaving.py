@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from reactivex.disposable import Disposable, SingleAssignmentDisposable
 
 from orx_rx.models.lifecycle_events import ResponseEvent, TerminalEvent
-from orx_rx.step import Stream
+from orx_rx.stream import Stream
 
 if TYPE_CHECKING:
     from collections.abc import Callable

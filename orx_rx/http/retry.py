@@ -14,9 +14,10 @@ from reactivex.disposable import SerialDisposable, SingleAssignmentDisposable
 from reactivex.scheduler import CurrentThreadScheduler
 
 from orx_rx.errors import ConnectFailed, StatusError, StreamTimeout, may_pass
+from orx_rx.loops import clock_of
 from orx_rx.protocol.resume import doubled
 from orx_rx.reporting import Attempt, announce
-from orx_rx.step import Lifted, clock_of
+from orx_rx.stream import Lifted
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

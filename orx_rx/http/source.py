@@ -19,10 +19,11 @@ from orx_rx.flow import current_flow, subscribing
 from orx_rx.http.bodies import Watch, read_start, rest_of
 from orx_rx.http.failures import failure_of
 from orx_rx.http.timeouts import Timeouts
+from orx_rx.loops import running_loop
 from orx_rx.owner import is_cancelled, own
 from orx_rx.protocol.secrets import secrets_in
 from orx_rx.reporting import log
-from orx_rx.step import Stream, running_loop
+from orx_rx.stream import Stream
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Collection, Mapping

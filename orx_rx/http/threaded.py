@@ -20,8 +20,9 @@ from orx_rx.flow import wake
 from orx_rx.http.blocking import GLANCE, BlockingIteration
 from orx_rx.http.client import Client
 from orx_rx.inbox import inbox_of
+from orx_rx.loops import current_loop
 from orx_rx.reporting import log
-from orx_rx.step import Stream, current_loop, moved
+from orx_rx.stream import Stream, moved
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine

@@ -11,18 +11,20 @@ from reactivex.scheduler.eventloop import AsyncIOScheduler
 
 from orx_rx.errors import StreamTimeout
 from orx_rx.flow import current_flow
+from orx_rx.loops import running_loop, stopwatch
 from orx_rx.models.event_base import Event
 from orx_rx.models.lifecycle_events import ResponseInProgressEvent, ResponseQueuedEvent
 from orx_rx.models.stream_events import KeepaliveEvent
 from orx_rx.protocol.steps import Batched, Completes
-from orx_rx.step import BatchObserver, Lifted, attach, running_loop, stopwatch
+from orx_rx.step import BatchObserver
+from orx_rx.stream import Lifted, attach
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from reactivex import Observable, abc
 
-    from orx_rx.step import Operator
+    from orx_rx.stream import Operator
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
