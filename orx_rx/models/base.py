@@ -7,13 +7,14 @@ Fields that place an event (indices) or carry content (deltas, texts) are strict
 
 from __future__ import annotations
 
+from functools import cache
 from typing import TYPE_CHECKING, Annotated, Any, TypeVar, cast
 
 from pydantic import BaseModel, Field, Strict
 from pydantic_core import core_schema
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from pydantic import GetCoreSchemaHandler
 
@@ -99,13 +100,24 @@ def to_wire(value: object) -> Any:
     Args:
         value: A model, or a container of models.
     """
+    if type(value) in _PLAIN:  # nearly always, and sooner known than whether it is a model
+        return value
     if isinstance(value, Model):
-        fields = type(value).model_fields
-        names = [name for name in fields if name in value.model_fields_set or (name == "type" and fields[name].default)]
-        known = {fields[name].alias or name: to_wire(getattr(value, name)) for name in names}
-        return known | {name: to_wire(extra) for name, extra in (value.model_extra or {}).items()}
+        fields, given = value.__dict__, value.model_fields_set
+        known = {key: to_wire(fields[name]) for name, key, always in _keys(type(value)) if always or name in given}
+        return known | to_wire(value.model_extra) if value.model_extra else known
     if isinstance(value, dict):
         return {key: to_wire(item) for key, item in cast("dict[str, object]", value).items()}
     if isinstance(value, list | tuple):
         return [to_wire(item) for item in cast("list[object]", value)]
     return value
+
+
+_PLAIN = {str, int, float, bool, type(None)}
+
+
+@cache
+def _keys(kind: type[Model]) -> Sequence[tuple[str, str, bool]]:
+    """List the fields of a class: the name, the key on the wire, and whether it is written though nobody set it."""
+    fields = kind.model_fields
+    return [(name, field.alias or name, name == "type" and bool(field.default)) for name, field in fields.items()]
