@@ -76,6 +76,11 @@ def main() -> int:
     options = parser.parse_args()
     if unknown := [name for name in options.names if name not in NAMES]:
         parser.error(f"expected names out of {', '.join(NAMES)}, got {', '.join(unknown)}")
+    if options.json.exists():
+        try:
+            load(options.json)
+        except ValueError:
+            parser.error(f"expected {options.json} to hold results of benchmarks, got another file")
     suites: dict[str, Suite] = {}
     failed: list[str] = []
     with TemporaryDirectory() as folder:
