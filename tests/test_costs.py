@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from collections import defaultdict
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -10,7 +12,7 @@ import pytest
 from orx_rx import operators as ops
 from orx_rx import wire
 from orx_rx.models.event_base import DeltaEvent, Event
-from orx_rx.models.parse import known_event_validator
+from orx_rx.models.parse import known_event_validator, validators_by_name
 from orx_rx.protocol import accumulator, decoding
 from orx_rx.stream import Operator
 from orx_rx.wire import FrameParser
@@ -43,12 +45,18 @@ class Counted:
 
 
 @pytest.mark.parametrize("size", [1, 97, len(BODY)])
-def test_every_event_is_validated_once(monkeypatch: pytest.MonkeyPatch, size: int) -> None:
-    validate = Counted(known_event_validator())
-    monkeypatch.setattr(decoding, "known_event_validator", lambda: validate)
-    heard = Listener(at_once(cut(BODY, size), None).pipe(*chain())).heard
+@pytest.mark.parametrize("named", [True, False])
+def test_every_event_is_validated_once(monkeypatch: pytest.MonkeyPatch, size: int, named: bool) -> None:
+    body = BODY if named else re.sub(rb"event: .*\n", b"", BODY)
+    union = Counted(known_event_validator())
+    own = Counted(validators_by_name()["response.output_text.delta"])
+    by_name = defaultdict[str, Any](lambda: union, {"response.output_text.delta": own})
+    monkeypatch.setattr(decoding, "known_event_validator", lambda: union)
+    monkeypatch.setattr(decoding, "validators_by_name", lambda: by_name)
+    heard = Listener(at_once(cut(body, size), None).pipe(*chain())).heard
     assert len(heard) == EVENTS
-    assert validate.calls == EVENTS + 1  # the sentinel is found by its being no event
+    # the sentinel is found by its being no event
+    assert (own.calls, union.calls) == ((DELTAS, 4) if named else (0, EVENTS + 1))
 
 
 @pytest.mark.parametrize("branches", [0, 1, 2])

@@ -9,11 +9,12 @@ import pytest
 
 from orx_rx.errors import ConnectionLost, FrameDecodeError, FrameTooLarge, OrxError, ProtocolError, SchemaViolation
 from orx_rx.models.base import to_wire
-from orx_rx.models.event_base import Event
+from orx_rx.models.event_base import DeltaEvent, Event
 from orx_rx.models.events import EVENT_CLASSES
 from orx_rx.models.item_events import ResponseContentPartDoneEvent, ResponseOutputItemDoneEvent
 from orx_rx.models.items import UnknownItem
 from orx_rx.models.lifecycle_events import ResponseCompletedEvent, ResponseCreatedEvent
+from orx_rx.models.parse import known_event_validator, validators_by_name
 from orx_rx.models.parts import ResponseOutputText, UnknownAnnotation, UnknownPart
 from orx_rx.models.stream_events import KeepaliveEvent, ResponseErrorEvent, StreamEnd, UnknownEvent
 from orx_rx.models.text_events import ResponseTextDeltaEvent
@@ -92,6 +93,43 @@ def test_an_event_line_is_enough() -> None:
     assert isinstance(event, ResponseCompletedEvent)
     assert event.response.id == "resp_a"
     assert codes == ["type_only_in_name"]
+
+
+# deltas are validated by their own class, where the event line names it
+
+
+DELTAS = [type_ for type_, kind in EVENT_CLASSES.items() if issubclass(kind, DeltaEvent)]
+
+
+def test_every_delta_has_a_validator_of_its_own() -> None:
+    assert len(DELTAS) > 10
+    validators = validators_by_name()
+    assert known_event_validator() not in [validators[type_] for type_ in DELTAS]
+    assert validators["response.created"] is validators[""] is validators["no.such.event"] is known_event_validator()
+
+
+@pytest.mark.parametrize("type_", DELTAS)
+def test_a_delta_is_the_same_by_its_own_validator_as_among_all_events(type_: str) -> None:
+    payload = {**least(type_), "sequence_number": 3, "x_vendor": {"a": [1, None]}}
+    named, unnamed = one(payload, type_), one(payload)
+    assert named == unnamed
+    assert type(named) is type(unnamed)
+    assert named.model_fields_set == unnamed.model_fields_set
+
+
+@pytest.mark.parametrize("type_", DELTAS)
+def test_the_event_line_of_a_delta_decides_nothing(type_: str) -> None:
+    (event,), codes = decode(created(), type_)
+    assert (type(event), codes) == (ResponseCreatedEvent, ["event_name_mismatch"])
+    untyped = {name: value for name, value in least(type_).items() if name != "type"}
+    (event,), codes = decode(untyped, type_)
+    assert (type(event), codes) == (EVENT_CLASSES[type_], ["type_only_in_name"])
+    (event,), codes = decode({"type": "response.new_thing"}, type_)
+    assert (type(event), codes) == (UnknownEvent, ["event_name_mismatch"])
+    error = refused({**least(type_), "delta": [1]}, type_)
+    assert isinstance(error, SchemaViolation)
+    assert error.event_type == type_
+    assert decode("[DONE]", type_) == ([StreamEnd(done=True)], [])
 
 
 def test_an_event_line_stands_for_a_type_that_is_null() -> None:

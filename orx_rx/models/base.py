@@ -8,7 +8,7 @@ Fields that place an event (indices) or carry content (deltas, texts) are strict
 from __future__ import annotations
 
 from functools import cache
-from typing import TYPE_CHECKING, Annotated, Any, TypeVar, cast
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar, cast
 
 from pydantic import BaseModel, Field, Strict
 from pydantic_core import core_schema
@@ -19,6 +19,9 @@ if TYPE_CHECKING:
     from pydantic import GetCoreSchemaHandler
 
 T = TypeVar("T")
+
+CACHE_STRINGS: Literal["keys"] = "keys"
+"""Keys repeat in every event; values, the padding of OpenAI above all, do not, and a cache of them only costs."""
 
 
 class _Tolerance:
@@ -66,7 +69,9 @@ Index = Annotated[int, Strict(), Field(ge=0, le=_LARGEST)]
 """A place in a list, from 0."""
 
 
-class Model(BaseModel, frozen=True, extra="allow", defer_build=True, populate_by_name=True):
+class Model(
+    BaseModel, frozen=True, extra="allow", defer_build=True, populate_by_name=True, cache_strings=CACHE_STRINGS
+):
     """Base of everything that comes off the wire; unknown fields are kept and read as attributes."""
 
 

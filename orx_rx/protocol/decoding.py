@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, ClassVar
 from pydantic import ValidationError
 
 from orx_rx.errors import FrameDecodeError, SchemaViolation
-from orx_rx.models.parse import event_of, json_object, known_event_validator, problems
+from orx_rx.models.parse import event_of, json_object, known_event_validator, problems, validators_by_name
 from orx_rx.models.required import missing_fields
 from orx_rx.models.stream_events import ResponseErrorEvent, StreamEnd, UnknownEvent
 from orx_rx.protocol.steps import Batched, Completes
@@ -40,7 +40,8 @@ class Decoder(Batched[Frame, "Event"]):
 
     def __init__(self, judge: Judge | None = None) -> None:
         self._judge = judge or Judge()
-        self._validate = known_event_validator()
+        self._validators = validators_by_name()
+        self._any = known_event_validator()
         self._examines = self._judge.verdict("field_missing") != "ignore"
         self._missed: set[tuple[str, str]] = set()  # type and field; each is found once
         self._done = False
@@ -53,21 +54,26 @@ class Decoder(Batched[Frame, "Event"]):
             FrameDecodeError: The data is not JSON in UTF-8.
             SchemaViolation: The data is not an event, or has the wrong shape.
         """
-        validate = self._validate
+        validators, any_known, examines = self._validators, self._any, self._examines
         for frame in frames:
             if not frame.complete:
                 events += self._last(frame)
                 continue
+            name = frame.event
+            validate = validators[name]
             try:
                 event = validate(frame.data)
             except ValidationError as error:
-                events += self._bent(frame, error)
+                events += self._bent(frame, error) if validate is any_known else self._by_data(frame)
                 continue
-            name = frame.event
-            if self._examines or (name and name != event.type):
+            any_name = validate is any_known
+            fits = not name or name == event.type if any_name else "type" in event.__pydantic_fields_set__
+            if fits and not examines:
+                events.append(event)
+            elif fits or any_name:
                 events += self._checked(frame, event)
             else:
-                events.append(event)
+                events += self._by_data(frame)
 
     def end(self) -> Sequence[Event]:
         """Tell what is known about the end of the stream, if there is something to tell."""
@@ -110,6 +116,14 @@ class Decoder(Batched[Frame, "Event"]):
                 self._missed.add((event.type, field))
                 self._judge.found("field_missing", f"expected {field}, got none", event=event, place=field)
         return (event,)
+
+    def _by_data(self, frame: Frame) -> Sequence[Event]:
+        """Decode what is no event of its name, or does not say so itself: by what its data says."""
+        try:
+            event = self._any(frame.data)
+        except ValidationError as error:
+            return self._bent(frame, error)
+        return self._checked(frame, event)
 
     def _bent(self, frame: Frame, error: ValidationError) -> Sequence[Event]:
         """Decode what the union of known events refused: sentinel, unknown type, bare error; or say what is wrong."""
