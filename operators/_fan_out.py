@@ -237,18 +237,28 @@ class _Hub(Generic[T]):
     def _spread(self, elements: Sequence[T]) -> None:
         if self._ended:
             return
-        self._history.extend(elements)
-        self._seen += len(elements)
-        if self._round is None:
-            self._round = tuple(self._listeners)
-        listeners = self._round
+        waiting, keep = self._waiting, self._history.append
         for element in elements:
-            for listener in listeners:
+            keep(element)
+            self._seen += 1
+            if self._round is None:
+                self._round = tuple(self._listeners)
+            for listener in self._round:
                 on_next = listener.on_next  # which is faster than to call what an attribute holds
                 try:
                     on_next(element)
                 except (Exception, CancelledError) as error:
                     self._detach(listener, error)
+            if waiting:
+                self._let_in_and_out()
+                if self._ended:
+                    return
+
+    def _let_in_and_out(self) -> None:
+        """Let who joins or leaves do so between two elements; other elements, and the end, come behind these."""
+        while self._waiting and self._waiting[0][0] in (self._welcome, self._leave):
+            next_work, its_subject = self._waiting.popleft()
+            next_work(its_subject)
 
     def _finish(self, error: Exception | None) -> None:
         if self._ended:

@@ -494,6 +494,57 @@ def test_who_joins_without_history_in_the_middle_of_an_element_hears_the_next_on
     assert late.heard == [3]
 
 
+class Digits:
+    """A step that hands on several elements at once."""
+
+    def feed(self, item: str, /) -> Sequence[int]:
+        return [int(digit) for digit in item]
+
+    def end(self) -> Sequence[int]:
+        return ()
+
+
+@pytest.mark.parametrize(
+    ("history", "gaps", "heard"), [(None, "raise", [3, 4]), (2, "raise", [1, 2, 3, 4]), (1, "allow", [2, 3, 4])]
+)
+def test_who_joins_in_the_middle_of_a_batch_comes_between_two_elements(
+    history: History, gaps: Literal["raise", "allow"], heard: list[int]
+) -> None:
+    source = Source[str]()
+    shared = source.observable.pipe(lift(Digits), fan_out(history=history, gaps=gaps))
+    late = Listener[int]()
+    first = Listener(shared, lambda element: late.join(shared) if element == 2 else None)
+    source.push("1234")
+    assert (first.heard, late.heard, late.ends) == ([1, 2, 3, 4], heard, [])
+
+
+def test_the_last_one_that_leaves_in_the_middle_of_a_batch_leaves_a_history_that_ends_there() -> None:
+    source = Source[str]()
+    shared = source.observable.pipe(lift(Digits), fan_out())
+    first = Listener[int](act=lambda element: first.leave() if element == 2 else None)
+    first.join(shared)
+    source.push("1234", "5")
+    later = Listener(shared)
+    assert (later.heard, kinds(later), source.disposed) == ([1, 2], [StreamInterrupted], 1)
+
+
+def test_what_is_emitted_and_ends_in_the_middle_of_a_batch_comes_behind_it() -> None:
+    source = Source[str]()
+    shared = source.observable.pipe(lift(Digits), fan_out())
+    late = Listener[int]()
+
+    def go_on(element: int) -> None:
+        if element == 2:
+            late.join(shared)
+            source.push("56")
+            source.complete()
+
+    first = Listener(shared, go_on)
+    source.push("1234")
+    assert first.heard == late.heard == [1, 2, 3, 4, 5, 6]
+    assert first.ends == late.ends == [None]
+
+
 def test_who_is_made_to_leave_in_the_middle_of_an_element_does_not_hear_it() -> None:
     source, shared = share()
     second = Listener[int]()
