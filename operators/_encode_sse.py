@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from reactivex.disposable import CompositeDisposable, SerialDisposable
 
 from orx_rx.errors import OrxError
-from orx_rx.loops import clock_of, stopwatch
+from orx_rx.loops import LEAST_WAIT, clock_of, stopwatch
 from orx_rx.protocol.encoding import KEEPALIVE, EventEncoder, error_event
 from orx_rx.reporting import log
 from orx_rx.step import lift
@@ -126,7 +126,7 @@ def _kept_alive(frames: Observable[bytes], seconds: float, scheduler: abc.Schedu
 
         def expire(*_: object) -> None:
             left = seconds - (now() - spoke)
-            if left > 0:  # a frame has come since; setting a timer for every frame would cost more
+            if left >= LEAST_WAIT:  # a frame has come since; setting a timer for every frame would cost more
                 wind(left)
             else:
                 wind(seconds)

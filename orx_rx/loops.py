@@ -14,6 +14,10 @@ if TYPE_CHECKING:
     from reactivex import abc
 
 
+LEAST_WAIT = 1e-6
+"""Seconds: schedulers of Rx count in microseconds, and a timer that is set for less stands still in virtual time."""
+
+
 def current_loop() -> asyncio.AbstractEventLoop | None:
     """Get the event loop that runs in this thread; None where there is none."""
     try:

@@ -168,6 +168,19 @@ def test_the_clock_of_the_duration_is_wound_up_by_nothing() -> None:
     )  # fmt: skip
 
 
+@pytest.mark.parametrize("wound", [0.1, 0.3, 0.7, 0.8999999, 1.1, 2.3])
+def test_a_clock_that_was_wound_up_at_any_time_runs_out(wound: float) -> None:
+    clock, source, ends = TestScheduler(), Source[Event](), list[Exception]()
+    source.observable.pipe(watch_events(Timeouts(first_event=None, progress=3.0), clock)).subscribe(
+        on_error=ends.append
+    )
+    for _ in range(7):
+        clock.advance_by(wound)
+        source.push(*events(created()))
+    clock.advance_by(10)
+    assert [type(end) for end in ends] == [StreamTimeout]
+
+
 def test_a_stream_that_ends_in_time_stops_every_clock() -> None:
     assert (
         watched("-c-d-|        ", first_event=3, progress=3, duration=9)

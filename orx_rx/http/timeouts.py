@@ -11,7 +11,7 @@ from reactivex.scheduler.eventloop import AsyncIOScheduler
 
 from orx_rx.errors import StreamTimeout
 from orx_rx.flow import current_flow
-from orx_rx.loops import running_loop, stopwatch
+from orx_rx.loops import LEAST_WAIT, running_loop, stopwatch
 from orx_rx.models.event_base import Event
 from orx_rx.models.lifecycle_events import ResponseInProgressEvent, ResponseQueuedEvent
 from orx_rx.models.stream_events import KeepaliveEvent
@@ -164,7 +164,7 @@ class _Clock(Batched[Event, Event]):
         if self._again and flow is not None and (flow.is_paused or flow.times_paused > self._pauses):
             self._wound, self._pauses = self._now(), flow.times_paused  # a slow consumer is no fault of the server
         left = self._seconds - (self._now() - self._wound)
-        if left > 0:  # it was wound up since; setting a timer for every event would cost more
+        if left >= LEAST_WAIT:  # it was wound up since; setting a timer for every event would cost more
             self._wind(left)
         else:
             self._expired()
