@@ -20,6 +20,7 @@ from orx_rx import (
     DEFAULT,
     STRICT,
     Accumulator,
+    Attempt,
     BadRequest,
     Client,
     ConnectionLost,
@@ -420,6 +421,18 @@ async def test_closing_the_client_waits_until_what_was_left_is_cancelled() -> No
         await client.aclose()
         assert simulator.status_of("resp_0001") == "cancelled"
         assert posts(simulator) == ["/v1/responses", "/v1/responses/resp_0001/cancel"]
+
+
+@pytest.mark.parametrize("faults", [(), (Fault("cut", connection=0, after_events=4),)], ids=["created", "resumed"])
+async def test_closing_the_client_is_no_disconnect_to_resume_after(faults: tuple[Fault, ...]) -> None:
+    attempts: list[Attempt] = []
+    async with running(*faults, hold=20) as (simulator, client):
+        ear = await Ear(begin(client, on_attempt=attempts.append)).heard(10)
+        assert len(attempts) == len(faults)
+        await client.aclose()
+        assert isinstance(ear.error, StreamInterrupted)
+        assert len(attempts) == len(faults)
+        simulator.release()
 
 
 async def test_who_leaves_before_the_first_event_cancels_too() -> None:

@@ -117,6 +117,7 @@ class Client:
         self._timeouts = timeouts or Timeouts()
         self._retry = retry or Retry()
         self._live: dict[abc.ObserverBase[Any], abc.DisposableBase] = {}
+        self._resuming: dict[abc.ObserverBase[Any], abc.DisposableBase] = {}  # those that have others within them
         self._cancels: set[asyncio.Task[None]] = set()  # requests that nobody awaits
         self._closed = False
 
@@ -177,12 +178,14 @@ class Client:
         if self._cancels:  # while there is a session to send them with
             await asyncio.wait(self._cancels, timeout=_PATIENCE)
         self._closed = True
-        for observer, subscription in list(self._live.items()):
+        # what resumes comes first, because it would take the end of its connection for a disconnect
+        for observer, subscription in (*self._resuming.items(), *self._live.items()):
             try:
                 observer.on_error(ConnectionLost("expected the rest of the body, got a client that was closed"))
             except (Exception, asyncio.CancelledError) as error:  # nothing awaits here, so it is the subscriber's own
                 log.error("a subscriber raised at the end", error=type(error).__name__, exc_info=error)
             subscription.dispose()
+        self._resuming.clear()
         self._live.clear()
         if self._own is not None:
             await self._own.close()
@@ -591,7 +594,7 @@ class Client:
                     scheduler=options.scheduler,
                 )
                 # tracked as a whole, so that closing the client ends it instead of resuming
-                events = self._tracked(events.pipe(resuming))
+                events = self._tracked(events.pipe(resuming), self._resuming)
             checked = events.pipe(
                 of_stream,
                 lift(lambda: SequenceChecker(judge)),
@@ -671,18 +674,21 @@ class Client:
             raise ConnectFailed("expected the event loop that the client was first used in, got another one")
         return self._own
 
-    def _tracked(self, source: Observable[T]) -> Observable[T]:
+    def _tracked(
+        self, source: Observable[T], kept: dict[abc.ObserverBase[Any], abc.DisposableBase] | None = None
+    ) -> Observable[T]:
         """Keep the streams that run, so that closing the client ends them and tells their subscribers."""
+        live = self._live if kept is None else kept
 
         def subscribe(observer: abc.ObserverBase[T], scheduler: abc.SchedulerBase | None = None) -> Disposable:
             if self._closed:  # here, because a connection that failed would be tried again
                 observer.on_error(ConnectFailed("expected an open client, got one that was closed"))
                 return Disposable()
             subscription = attach(observer, source, scheduler)
-            self._live[observer] = subscription
+            live[observer] = subscription
 
             def dispose() -> None:
-                self._live.pop(observer, None)
+                live.pop(observer, None)
                 subscription.dispose()
 
             return Disposable(dispose)
