@@ -209,7 +209,9 @@ class BatchObserver(StepObserver[In]):
         self._feed_all: Callable[[Sequence[In], list[Any]], None] = self._feed_all_first
         self._chain: tuple[BatchObserver[Any], ...] = (self,)  # with those behind it that are fed in batches, too
         self._hand_on_last = self._hand_on
+        self._settled: list[_SettlingObserver[Any]] = []  # those of the chain that settled in this batch
         if isinstance(observer, BatchObserver):
+            self._settled = observer._settled
             self._hand_on = observer.on_batch
             self._hand_on_last = observer._hand_on_last
             self._chain = (self, *observer._chain)
@@ -228,25 +230,43 @@ class BatchObserver(StepObserver[In]):
             for start in range(0, len(values), _BATCH):
                 self.on_batch(values[start : start + _BATCH])
             return
-        for stage in self._chain:  # a loop, because to call one from the other costs more than some of them do
-            outputs: list[Any] = []
-            try:
-                stage._feed_all(values, outputs)
-            except Exception as error:  # behind what the items before it completed
-                self.is_stopped = stage.is_stopped = True
-                if outputs:
-                    stage._hand_on(outputs)
-                stage._observer.on_error(error)
-                return
-            if not outputs:
-                return
-            values = outputs
         try:
-            self._hand_on_last(values)
-        except Exception as error:
-            for stage in self._chain:
-                stage._raised = error
+            for stage in self._chain:  # a loop, because to call one from the other costs more than some of them do
+                outputs: list[Any] = []
+                try:
+                    stage._feed_all(values, outputs)
+                except Exception as error:  # behind what the items before it completed
+                    self.is_stopped = stage.is_stopped = True
+                    stage._fail_behind(outputs, error)
+                    return
+                if not outputs:
+                    return
+                values = outputs
+            try:
+                self._hand_on_last(values)
+            except Exception as error:
+                for stage in self._chain:
+                    stage._raised = error
+                raise
+        finally:
+            if self._settled:
+                self._wind()
+
+    def _wind(self) -> None:
+        """Let those wait for the end that settled, now that everything before it was handed on."""
+        while self._settled:
+            self._settled.pop().wait()
+
+    def _fail_behind(self, outputs: Sequence[Any], error: Exception) -> None:
+        """Hand on what came before an error, and then the error; or what a subscriber raised, which came first."""
+        try:
+            if outputs:
+                self._hand_on(outputs)
+        except Exception as raised:  # nobody else can tell the rest of the pipeline, which has stopped here
+            error = raised
             raise
+        finally:
+            self._observer.on_error(error)
 
     def _own(self) -> None:
         """Let the step know that nobody else has what it is fed."""
@@ -276,9 +296,10 @@ class _SettlingObserver(BatchObserver[In]):
         self._settling = step
         self._patience = patience
         self._scheduler = scheduler
-        step.on_settling = self._wait
+        step.on_settling = lambda: self._settled.append(self)
 
-    def _wait(self) -> None:
+    def wait(self) -> None:
+        """Begin to wait for the end, or stop."""
         if not self._settling.settling:
             self.timer.disposable = Disposable()  # not None, which a timer that is disposed does not take
         elif self._scheduler is not None:

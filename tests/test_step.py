@@ -317,6 +317,29 @@ def test_a_subscriber_may_leave_or_raise_in_the_middle_of_a_batch() -> None:
     assert raising.ends in ([raised.value], [])  # but never a better error, or an end
 
 
+@pytest.mark.parametrize("kind", [ValueError, KeyboardInterrupt])
+@pytest.mark.parametrize("failing", [0, 1, 2])
+def test_what_a_subscriber_raises_in_front_of_an_error_in_its_batch_leaves_nobody_without_an_end(
+    failing: int, kind: type[BaseException]
+) -> None:
+    def act(letter: str) -> None:
+        if letter == "b":
+            raise kind("I do not like b")
+
+    source = Source[str]()
+    steps = [partial(Batcher, "x" if number == failing else "") for number in range(3)]
+    raising = Listener(source.observable.pipe(lift(Splitter), *map(lift, steps)), act)
+    with pytest.raises(kind, match="I do not like b") as raised:
+        source.push("a+b+x")
+    source.fail(RuntimeError("as a source does that heard of it"))
+    assert (raising.heard, source.disposed) == (["a", "b"], 1)
+    # what is no exception cannot be told, and so the error behind it is
+    assert [type(end) for end in raising.ends] == [
+        kind if kind is ValueError else KeyError if failing < 2 else ValueError
+    ]
+    assert raising.ends == [raised.value] or kind is not ValueError
+
+
 def test_a_batched_step_defines_either_method_and_has_both() -> None:
     class Doubling(Batched[str, str]):
         def feed(self, item: str, /) -> Sequence[str]:
@@ -370,6 +393,20 @@ def test_a_settled_step_is_not_fed_in_the_middle_of_its_last_output() -> None:
     source.push("s")
     clock.start()
     assert (step.fed, listener.heard, listener.ends) == (["s"], ["s", "?"], [None])
+
+
+def test_the_patience_begins_when_everything_in_front_of_the_settling_was_handed_on() -> None:
+    clock, source = TestScheduler(), Source[str]()
+    # a subscriber that is slow, while the time runs elsewhere
+    listener = Listener(
+        source.observable.pipe(lift(Splitter), lift(Batcher), lift_settling(Settler, 4), lift(Batcher)),
+        lambda _: clock.advance_by(5),
+        clock,
+    )
+    source.push("a+b+s")
+    assert (listener.heard, listener.ends) == (["a", "b", "s"], [])
+    clock.start()
+    assert (listener.heard, listener.ends) == (["a", "b", "s", "?", "4", "."], [None])
 
 
 class Unstoppable(TestScheduler):
