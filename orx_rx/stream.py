@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar, cast
 
 from reactivex import Observable, Observer, abc
 from reactivex.disposable import CompositeDisposable, Disposable, SingleAssignmentDisposable
+from reactivex.internal import noop
 from reactivex.scheduler import CurrentThreadScheduler
 from reactivex.subject import AsyncSubject
 
@@ -162,9 +163,12 @@ class Lifted(Stream[Out]):
         scheduler: abc.SchedulerBase | None = None,
     ) -> abc.DisposableBase:
         """Subscribe an observer or functions, as to every `Stream`."""
-        if not isinstance(on_next, TakesBatches):
-            return super().subscribe(on_next, on_error, on_completed, scheduler=scheduler)
-        detaching = _Detaching(cast("TakesBatches[Out]", on_next))
+        detaching: _Detaching[Out]
+        if isinstance(on_next, TakesBatches):
+            observer = cast("TakesBatches[Out]", on_next)
+            detaching = _Detaching(observer.on_next, observer.on_error, observer.on_completed, observer.on_batch)
+        else:
+            detaching = _Detaching(*told(on_next, on_error, on_completed))
 
         def connect() -> None:
             detaching.subscription.disposable = self.attach(detaching, scheduler)
@@ -174,30 +178,51 @@ class Lifted(Stream[Out]):
 
 
 class _Detaching(Attached[In]):
-    """Hands everything on until the end, and detaches the chain then."""
+    """Hands everything on until the end, and detaches the chain then: what Rx has its AutoDetachObserver for.
 
-    def __init__(self, observer: TakesBatches[In]) -> None:
-        super().__init__()
+    Args:
+        on_next: Called with every element.
+        on_error: Called with the error, if it ends with one.
+        on_completed: Called when it completes.
+        on_batch: Called with elements that come at once; by default each goes to `on_next`.
+    """
+
+    def __init__(
+        self,
+        on_next: Callable[[In], None] | None,
+        on_error: Callable[[Exception], None] | None,
+        on_completed: Callable[[], None] | None,
+        on_batch: Callable[[Sequence[In]], None] | None = None,
+    ) -> None:
+        super().__init__(on_next, on_error, on_completed)
         self.subscription = SingleAssignmentDisposable()
-        self._observer = observer
+        self._on_next = on_next or noop
+        self._on_batch = on_batch
 
     def on_next(self, value: In) -> None:
         if not self.is_stopped:
-            self._observer.on_next(value)
+            self._on_next(value)
 
     def on_batch(self, values: Sequence[In]) -> None:
-        if not self.is_stopped:
-            self._observer.on_batch(values)
+        if self._on_batch is not None:
+            if not self.is_stopped:
+                self._on_batch(values)
+            return
+        on_next = self._on_next
+        for value in values:
+            if self.is_stopped:
+                return
+            on_next(value)
 
     def _on_error_core(self, error: Exception) -> None:
         try:
-            self._observer.on_error(error)
+            super()._on_error_core(error)
         finally:
             self.dispose()
 
     def _on_completed_core(self) -> None:
         try:
-            self._observer.on_completed()
+            super()._on_completed_core()
         finally:
             self.dispose()
 
