@@ -45,7 +45,7 @@ format: $(DEV)  ## format, and fix what the linter can fix
 	$(RUN) ruff format .
 	$(RUN) ruff check --fix .
 
-bench: $(DEV)  ## measure everything in ten minutes (BENCH=--quick in two), and write docs/performance.md
+bench: $(DEV)  ## measure everything in a quarter of an hour (BENCH=--quick in four minutes), and write docs/performance.md
 	@$(RUN) benchmarks $(BENCH); code=$$?; $(RUN) benchmarks.report && exit $$code
 
 docs: $(DOCS)  ## build the docs into docs/_build, with warnings as errors

@@ -137,9 +137,9 @@ def tables(effort: Effort) -> list[Table]:
     slow = {title: its for title, its in readings.items() if title in SLOW}
     many = {title: its for title, its in readings.items() if title in MANY}
     return [
-        _table("CPU, one stream", "us an event", one, lambda reading: reading.cpu, PROMISES),
-        _table("CPU, one slow stream", "us an event", slow, lambda reading: reading.cpu),
-        _table("CPU, many streams at a time", "us an event", many, lambda reading: reading.cpu, PROMISES),
+        _table("CPU, one stream", "µs an event", one, lambda reading: reading.cpu, PROMISES),
+        _table("CPU, one slow stream", "µs an event", slow, lambda reading: reading.cpu),
+        _table("CPU, many streams at a time", "µs an event", many, lambda reading: reading.cpu, PROMISES),
         _table("Time on the clock, many streams", "s", many, lambda reading: reading.wall),
         _table("Time to the first event", "ms", readings, lambda reading: reading.first * 1e3),
         _table("Memory at its peak", "MB", readings, lambda reading: reading.peak / 1e6),

@@ -98,8 +98,8 @@ def tables(effort: Effort) -> list[Table]:
             measured[title] = interleaved(runs, FOREGROUND, rounds)
     broken = {title: by_break(rows, events) for title, rows in measured.items()}
     return [
-        tabulate(f"A stream of {events:,} events", "us an event", FOREGROUND, measured),
-        tabulate("What it costs more for each time that it broke off", "us a time", OFTEN, broken),
+        tabulate(f"A stream of {events:,} events", "µs an event", FOREGROUND, measured),
+        tabulate("What it costs more for each time that it broke off", "µs a time", OFTEN, broken),
     ]
 
 
