@@ -32,7 +32,7 @@ from reactivex.disposable import Disposable
 from reactivex.subject import ReplaySubject, Subject
 
 from benchmarks.harness import Effort, Table, compare, effort, main, per
-from benchmarks.workload import workload
+from benchmarks.workload import TEXT, workload
 from orx_rx import iterate
 from orx_rx import operators as ops
 from orx_rx.flow import current_flow
@@ -256,7 +256,7 @@ def deltas(count: int) -> list[Any]:
     stream = workload(count, 64 * 1024)
     made: list[Any] = []
     reactivex.from_iterable(stream.chunks).pipe(ops.frame(), ops.decode(), ops.accumulate()).subscribe(made.append)
-    return [event for event in made if event.type == "response.output_text.delta"]
+    return [event for event in made if event.type == TEXT]
 
 
 def _hold_to(expected: int, got: int) -> None:

@@ -13,12 +13,14 @@ from reactivex.internal import default_error, noop
 from orx_rx.errors import JoinedTooLate, StreamInterrupted
 from orx_rx.flow import Flow, current_flow, subscribing
 from orx_rx.reporting import log, unheard
-from orx_rx.stream import Attached, Lifted, attach, on_trampoline, told
+from orx_rx.stream import Attached, Lifted, attach, on_trampoline
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from reactivex import Observable, abc
+
+    from orx_rx.stream import Functions
 
 T = TypeVar("T")
 A = TypeVar("A")
@@ -83,23 +85,16 @@ class _Shared(Lifted[T]):
     """What `fan_out` returns. It calls subscribers as they are: the observer that Rx would wrap each in costs more."""
 
     def __init__(self, hub: _Hub[T]) -> None:
-        super().__init__(lambda observer, scheduler: self._join(_Listener(*told(observer)), scheduler))
+        super().__init__(self._join)
         self._hub = hub
 
-    def subscribe(
-        self,
-        on_next: abc.ObserverBase[T] | Callable[[T], None] | None = None,
-        on_error: Callable[[Exception], None] | None = None,
-        on_completed: Callable[[], None] | None = None,
-        *,
-        scheduler: abc.SchedulerBase | None = None,
-    ) -> abc.DisposableBase:
-        """Subscribe an observer or functions, as to every `Stream`."""
-        return self._join(_Listener(*told(on_next, on_error, on_completed)), scheduler)
-
-    def _join(self, listener: _Listener[T], scheduler: abc.SchedulerBase | None) -> abc.DisposableBase:
+    def _connect(self, functions: Functions[T], on_batch: object, scheduler: abc.SchedulerBase | None) -> Disposable:
+        listener = _Listener(*functions)
         on_trampoline(lambda: self._hub.join(listener, scheduler))
         return Disposable(partial(self._hub.leave, listener))
+
+    def _join(self, observer: Attached[T], scheduler: abc.SchedulerBase | None) -> Disposable:
+        return self._connect((observer.on_next, observer.on_error, observer.on_completed), None, scheduler)
 
 
 class _Listener(Generic[T]):
@@ -120,9 +115,9 @@ class _Listener(Generic[T]):
 
     def silence(self) -> tuple[Callable[[Exception], None], Callable[[], None]]:
         """Let it hear nothing any more, and return what it would have been told at the end."""
-        told = self.on_error, self.on_completed
+        ends = self.on_error, self.on_completed
         self.on_next = self.on_error = self.on_completed = noop
-        return told
+        return ends
 
 
 class _Ear(Attached[T]):

@@ -99,10 +99,10 @@ class Iteration(Reading[T]):
     async def __anext__(self) -> T:
         """Read the next element."""
         inbox = self._inbox
-        if self._call.awaited is None and inbox.elements:
-            return inbox.take()
         if self._call.awaited is not None:
             raise RuntimeError("expected one task to read an iteration, got a second one")
+        if inbox.elements:
+            return inbox.take()
         if self._over:
             raise StopAsyncIteration
         if self._subscription is None:

@@ -79,9 +79,7 @@ def lift(make_step: Callable[[], Step[In, Out]], *, one_by_one: bool = False) ->
     """
 
     def operator(source: Observable[In]) -> Observable[Out]:
-        def subscribe(
-            observer: abc.ObserverBase[Out], scheduler: abc.SchedulerBase | None = None
-        ) -> abc.DisposableBase:
+        def subscribe(observer: Attached[Out], scheduler: abc.SchedulerBase | None = None) -> abc.DisposableBase:
             step = make_step()
             batches = isinstance(step, Batched) and not one_by_one
             feeding = BatchObserver(step, observer) if batches else StepObserver(step, observer)
@@ -106,7 +104,7 @@ def lift_settling(
 
     def operator(source: Observable[In]) -> Observable[Out]:
         def subscribe(
-            observer: abc.ObserverBase[Out], subscriber_scheduler: abc.SchedulerBase | None = None
+            observer: Attached[Out], subscriber_scheduler: abc.SchedulerBase | None = None
         ) -> abc.DisposableBase:
             clock = clock_of(scheduler, subscriber_scheduler)
             settling = _SettlingObserver(make_step(), observer, patience, clock)
@@ -118,16 +116,6 @@ def lift_settling(
     return operator
 
 
-def _one_by_one(emit: Callable[[Out], None]) -> Callable[[Sequence[Out]], None]:
-    """Make a function that emits several elements."""
-
-    def emit_each(outputs: Sequence[Out]) -> None:
-        for output in outputs:
-            emit(output)
-
-    return emit_each
-
-
 class StepObserver(Attached[In]):
     """Feeds a step and hands on what it returns.
 
@@ -135,14 +123,12 @@ class StepObserver(Attached[In]):
     emits synchronously goes on feeding after the step raised.
     """
 
-    def __init__(self, step: Step[In, Out], observer: abc.ObserverBase[Out]) -> None:
+    def __init__(self, step: Step[In, Out], observer: Attached[Out]) -> None:
         super().__init__()
         self._step: Any = step
         self._feed: Callable[[In], Sequence[Any]] = self._feed_first
         self._observer = observer
-        self._hand_on: Callable[[Sequence[Any]], None] = (
-            observer.on_batch if isinstance(observer, Attached) else _one_by_one(observer.on_next)
-        )
+        self._hand_on: Callable[[Sequence[Any]], None] = observer.on_batch
         self._raised: Exception | None = None  # by the subscriber, and no error of the source when it comes back as one
 
     def on_next(self, value: In) -> None:
@@ -204,18 +190,15 @@ class BatchObserver(StepObserver[In]):
     What a chunk of a busy stream brings goes through such steps side by side, for half of what it costs one by one.
     """
 
-    def __init__(self, step: Step[In, Out], observer: abc.ObserverBase[Out]) -> None:
+    def __init__(self, step: Step[In, Out], observer: Attached[Out]) -> None:
         super().__init__(step, observer)
         self._feed_all: Callable[[Sequence[In], list[Any]], None] = self._feed_all_first
         self._chain: tuple[BatchObserver[Any], ...] = (self,)  # with those behind it that are fed in batches, too
-        self._hand_on_last = self._hand_on
         self._settled: list[_SettlingObserver[Any]] = []  # those of the chain that settled in this batch
         if isinstance(observer, BatchObserver):
             self._settled = observer._settled
-            self._hand_on = observer.on_batch
-            self._hand_on_last = observer._hand_on_last
             self._chain = (self, *observer._chain)
-            if getattr(self._step, "completes", "shared") == "new":
+            if self._step.completes == "new":
                 observer._own()
 
     def on_next(self, value: In) -> None:
@@ -243,7 +226,7 @@ class BatchObserver(StepObserver[In]):
                     return
                 values = outputs
             try:
-                self._hand_on_last(values)
+                self._chain[-1]._hand_on(values)
             except Exception as error:
                 for stage in self._chain:
                     stage._raised = error
@@ -271,7 +254,7 @@ class BatchObserver(StepObserver[In]):
     def _own(self) -> None:
         """Let the step know that nobody else has what it is fed."""
         self._step.owns = True
-        if isinstance(self._observer, BatchObserver) and getattr(self._step, "completes", "shared") == "same":
+        if isinstance(self._observer, BatchObserver) and self._step.completes == "same":
             self._observer._own()
 
     def _feed_all_first(self, values: Sequence[In], outputs: list[Any]) -> None:
@@ -287,20 +270,19 @@ class _SettlingObserver(BatchObserver[In]):
     def __init__(
         self,
         step: SettlingStep[In, Out],
-        observer: abc.ObserverBase[Out],
+        observer: Attached[Out],
         patience: float,
         scheduler: abc.SchedulerBase | None,
     ) -> None:
         super().__init__(step, observer)
         self.timer = SerialDisposable()
-        self._settling = step
         self._patience = patience
         self._scheduler = scheduler
         step.on_settling = lambda: self._settled.append(self)
 
     def wait(self) -> None:
         """Begin to wait for the end, or stop."""
-        if not self._settling.settling:
+        if not self._step.settling:
             self.timer.disposable = Disposable()  # not None, which a timer that is disposed does not take
         elif self._scheduler is not None:
             self.timer.disposable = self._scheduler.schedule_relative(self._patience, self._expire)
@@ -308,4 +290,4 @@ class _SettlingObserver(BatchObserver[In]):
     def _expire(self, *_: object) -> None:
         if not self.is_stopped:
             self.is_stopped = True
-            self._finish(self._settling.expire)
+            self._finish(self._step.expire)

@@ -25,6 +25,9 @@ Out = TypeVar("Out")
 Operator: TypeAlias = Callable[[Observable[In]], Observable[Out]]
 """What turns one observable into another; the form that `pipe` takes."""
 
+Functions: TypeAlias = tuple[Callable[[In], None] | None, Callable[[Exception], None] | None, Callable[[], None] | None]
+"""What a subscriber is told with: an element, the error, completion."""
+
 
 class Stream(Observable[Out]):
     """An observable that refuses what nobody would await; every observable of the library is one.
@@ -52,7 +55,18 @@ class Stream(Observable[Out]):
         Raises:
             TypeError: One of them is a coroutine function.
         """
-        return super().subscribe(*told(on_next, on_error, on_completed), scheduler=scheduler)
+        functions = _functions(on_next, on_error, on_completed)
+        on_batch = cast("TakesBatches[Out]", on_next).on_batch if isinstance(on_next, TakesBatches) else None
+        return self._connect(functions, on_batch, scheduler)
+
+    def _connect(
+        self,
+        functions: Functions[Out],
+        on_batch: Callable[[Sequence[Out]], None] | None,
+        scheduler: abc.SchedulerBase | None,
+    ) -> abc.DisposableBase:
+        """Subscribe functions; `on_batch`, where there is one, takes several elements at once."""
+        return super().subscribe(*functions, scheduler=scheduler)
 
     def run(self, scheduler: abc.SchedulerBase | None = None) -> Out:
         """Wait for the end, and return the last element; otherwise as every observable.
@@ -87,11 +101,11 @@ class Stream(Observable[Out]):
         return last.run()
 
 
-def told(
+def _functions(
     on_next: abc.ObserverBase[In] | Callable[[In], None] | None,
-    on_error: Callable[[Exception], None] | None = None,
-    on_completed: Callable[[], None] | None = None,
-) -> tuple[Callable[[In], None] | None, Callable[[Exception], None] | None, Callable[[], None] | None]:
+    on_error: Callable[[Exception], None] | None,
+    on_completed: Callable[[], None] | None,
+) -> Functions[In]:
     """Find the functions of a subscriber, which may be an observer.
 
     Raises:
@@ -143,7 +157,14 @@ class Attached(Observer[In], TakesBatches[In]):
 
 
 class Lifted(Stream[Out]):
-    """What an operator returns: what takes batches gets what comes at once as one."""
+    """What an operator returns: what takes batches gets what comes at once as one.
+
+    Args:
+        subscribe: Begins a subscription of an observer that needs no other between.
+    """
+
+    def __init__(self, subscribe: Callable[[Attached[Out], abc.SchedulerBase | None], abc.DisposableBase]) -> None:
+        super().__init__(cast("Any", subscribe))  # which Rx would call with any observer, were it not for `_connect`
 
     def attach(self, observer: Attached[Out], scheduler: abc.SchedulerBase | None) -> abc.DisposableBase:
         """Subscribe an observer as it is."""
@@ -154,21 +175,13 @@ class Lifted(Stream[Out]):
                 raise
             return Disposable()
 
-    def subscribe(
+    def _connect(
         self,
-        on_next: abc.ObserverBase[Out] | Callable[[Out], None] | None = None,
-        on_error: Callable[[Exception], None] | None = None,
-        on_completed: Callable[[], None] | None = None,
-        *,
-        scheduler: abc.SchedulerBase | None = None,
+        functions: Functions[Out],
+        on_batch: Callable[[Sequence[Out]], None] | None,
+        scheduler: abc.SchedulerBase | None,
     ) -> abc.DisposableBase:
-        """Subscribe an observer or functions, as to every `Stream`."""
-        detaching: _Detaching[Out]
-        if isinstance(on_next, TakesBatches):
-            observer = cast("TakesBatches[Out]", on_next)
-            detaching = _Detaching(observer.on_next, observer.on_error, observer.on_completed, observer.on_batch)
-        else:
-            detaching = _Detaching(*told(on_next, on_error, on_completed))
+        detaching = _Detaching(functions, on_batch)
 
         def connect() -> None:
             detaching.subscription.disposable = self.attach(detaching, scheduler)
@@ -181,22 +194,14 @@ class _Detaching(Attached[In]):
     """Hands everything on until the end, and detaches the chain then: what Rx has its AutoDetachObserver for.
 
     Args:
-        on_next: Called with every element.
-        on_error: Called with the error, if it ends with one.
-        on_completed: Called when it completes.
-        on_batch: Called with elements that come at once; by default each goes to `on_next`.
+        functions: What to hand it to.
+        on_batch: Called with elements that come at once; where it is None, each goes to the first of the functions.
     """
 
-    def __init__(
-        self,
-        on_next: Callable[[In], None] | None,
-        on_error: Callable[[Exception], None] | None,
-        on_completed: Callable[[], None] | None,
-        on_batch: Callable[[Sequence[In]], None] | None = None,
-    ) -> None:
-        super().__init__(on_next, on_error, on_completed)
+    def __init__(self, functions: Functions[In], on_batch: Callable[[Sequence[In]], None] | None) -> None:
+        super().__init__(*functions)
         self.subscription = SingleAssignmentDisposable()
-        self._on_next = on_next or noop
+        self._on_next = functions[0] or noop
         self._on_batch = on_batch
 
     def on_next(self, value: In) -> None:
@@ -240,10 +245,8 @@ def on_trampoline(connect: Callable[[], None]) -> None:
         connect()
 
 
-def attach(
-    observer: abc.ObserverBase[In], source: Observable[In], scheduler: abc.SchedulerBase | None
-) -> abc.DisposableBase:
-    """Subscribe an observer in the shortest way that both allow."""
-    if isinstance(source, Lifted) and isinstance(observer, Attached):
+def attach(observer: Attached[In], source: Observable[In], scheduler: abc.SchedulerBase | None) -> abc.DisposableBase:
+    """Subscribe an observer in the shortest way that the source allows."""
+    if isinstance(source, Lifted):
         return source.attach(observer, scheduler)
     return source.subscribe(observer, scheduler=scheduler)

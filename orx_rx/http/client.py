@@ -59,7 +59,7 @@ if TYPE_CHECKING:
     from orx_rx.protocol.calls import ToolOutput, Turn
     from orx_rx.protocol.repair_kinds import Repair
     from orx_rx.reporting import AttemptListener, RepairListener, ViolationListener
-    from orx_rx.stream import Operator
+    from orx_rx.stream import Attached, Operator
     from orx_rx.tools import ToolLike
 
 T = TypeVar("T")
@@ -237,9 +237,7 @@ class Client:
         methods = Client.events, Client.run_tools, Client.chunks
         body = body_of({**to_wire({**request, **tools}), "stream": True}, methods)
 
-        def subscribe(
-            observer: abc.ObserverBase[bytes], scheduler: abc.SchedulerBase | None = None
-        ) -> abc.DisposableBase:
+        def subscribe(observer: Attached[bytes], scheduler: abc.SchedulerBase | None = None) -> abc.DisposableBase:
             # one key for all attempts, so that a server that knows it makes one response of them
             key = {"Idempotency-Key": f"orx-{uuid4()}"}
             chunks = sse_chunks(
@@ -547,7 +545,7 @@ class Client:
         new_judge = judges(profile, options.on_violation)
 
         def subscribe(
-            observer: abc.ObserverBase[Event], subscriber_scheduler: abc.SchedulerBase | None = None
+            observer: Attached[Event], subscriber_scheduler: abc.SchedulerBase | None = None
         ) -> abc.DisposableBase:
             # the steps of the operators with one judge, so that an error has the violations that all of them found
             judge = new_judge()
@@ -680,7 +678,7 @@ class Client:
         """Keep the streams that run, so that closing the client ends them and tells their subscribers."""
         live = self._live if kept is None else kept
 
-        def subscribe(observer: abc.ObserverBase[T], scheduler: abc.SchedulerBase | None = None) -> Disposable:
+        def subscribe(observer: Attached[T], scheduler: abc.SchedulerBase | None = None) -> Disposable:
             if self._closed:  # here, because a connection that failed would be tried again
                 observer.on_error(ConnectFailed("expected an open client, got one that was closed"))
                 return Disposable()

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from reactivex import Observable, abc
 
     from orx_rx.reporting import AttemptListener
+    from orx_rx.stream import Attached
 
 T = TypeVar("T")
 
@@ -138,9 +139,7 @@ def retried(
         scheduler: Keeps the time; by default that of the subscriber, else the running event loop.
     """
 
-    def subscribe(
-        observer: abc.ObserverBase[T], subscriber_scheduler: abc.SchedulerBase | None = None
-    ) -> abc.DisposableBase:
+    def subscribe(observer: Attached[T], subscriber_scheduler: abc.SchedulerBase | None = None) -> abc.DisposableBase:
         clock = clock_of(scheduler, subscriber_scheduler) or CurrentThreadScheduler.singleton()
         retrying = _Retrying(source, observer, retry, on_attempt, clock)
         retrying.connect()

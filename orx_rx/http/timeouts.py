@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from reactivex import Observable, abc
 
-    from orx_rx.stream import Operator
+    from orx_rx.stream import Attached, Operator
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -110,7 +110,7 @@ def _clocked(
     """Run one clock: an event for which `stops` holds stops it, or winds it up again."""
 
     def subscribe(
-        observer: abc.ObserverBase[Event], subscriber_scheduler: abc.SchedulerBase | None = None
+        observer: Attached[Event], subscriber_scheduler: abc.SchedulerBase | None = None
     ) -> abc.DisposableBase:
         keeper = scheduler or subscriber_scheduler or AsyncIOScheduler(running_loop("read HTTP"))
         clock = _Clock(seconds, stops, again, keeper)
